@@ -27,7 +27,7 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 			return failf(ErrBadRequest, "%v", err)
 		}
 	}
-	if unready := m.ready(); unready != nil {
+	if unready := m.members.Ready(); unready != nil {
 		*a, err = m.unready(q, unready)
 		return err
 	}

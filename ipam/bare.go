@@ -51,7 +51,7 @@ func (m *Machine) refuseClaim(p *pool.Pool, q *AddressRequest) (other bool, err 
 
 // refuseClaimOutside is refuseClaim for an address that no pool has.
 func (m *Machine) refuseClaimOutside(q *AddressRequest) error {
-	unready := m.ready()
+	unready := m.members.Ready()
 	if unready == nil {
 		if _, err := m.serve(&q.Network); err != nil {
 			return err

@@ -3,6 +3,8 @@ package ipam
 import (
 	"errors"
 	"slices"
+
+	"github.com/ringlet/ringlet/ipam/sentence"
 )
 
 // retry tries again all calls that wait.
@@ -23,14 +25,18 @@ func (m *Machine) try(c *Call) bool {
 	switch q := c.Request.(type) {
 	case *AddressRequest:
 		r.Err = m.requestAddress(q, &r.Address)
-		m.watchIf(r.Err == nil)
+		if r.Err == nil {
+			m.members.Granted()
+		}
 	case *AddressRelease:
 		m.calls.current = nil
 		m.releaseAddress(q)
 	case *PoolRequest:
 		r.Pool = new(PoolGrant)
 		*r.Pool, r.Err = m.requestPool(q)
-		m.watchIf(r.Err == nil)
+		if r.Err == nil {
+			m.members.Granted()
+		}
 	case *PoolRelease:
 		m.calls.current = nil
 		m.releasePool(q)
@@ -94,7 +100,7 @@ func (m *Machine) try(c *Call) bool {
 	case *RenewalRequest:
 		r.Fence, r.Err = m.renewLock(q)
 	case *RecoverRequest:
-		r.Err = m.recover(q)
+		r.Err = m.recover()
 	}
 	m.calls.current = nil
 	if r.Err == nil {
@@ -105,27 +111,19 @@ func (m *Machine) try(c *Call) bool {
 			m.fx.Reply = m.fx.Reply[:at]
 			return false
 		}
-		r.Err = wait.late
+		r.Err = wait.Late
 	}
 	m.noteRefusal(c.Request, r.Err)
 	return true
 }
 
-// waitError makes a call wait for a later step. late is the call's answer when
-// its deadline has passed, and may be nil before.
-type waitError struct{ late error }
-
-func (e *waitError) Error() string {
-	if e.late == nil {
-		return "the call waits"
-	}
-	return e.late.Error()
-}
+// waitError makes a call wait for a later step.
+type waitError = sentence.WaitError
 
 // settled returns an error that makes a call wait as one that does not.
 func settled(err error) error {
-	if e, ok := errors.AsType[*waitError](err); ok && e.late != nil {
-		return e.late
+	if e, ok := errors.AsType[*waitError](err); ok && e.Late != nil {
+		return e.Late
 	}
 	return err
 }

@@ -19,7 +19,7 @@ func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 	if p == nil {
 		return sentence.NoPool(q.Pool)
 	}
-	if m.members.Wish.IsLeaving() && !m.members.Wish.HasLeft() { // who has left is told so below
+	if m.members.IsLeaving() && !m.members.HasLeft() { // who has left is told so below
 		return sentence.Leaving(m.cfg.Name)
 	}
 	err := m.requestAddress(&AddressRequest{
@@ -39,7 +39,7 @@ func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 // free frees addresses for an operator. A name may be that of a container as well,
 // whose address stays.
 func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
-	if err := m.usable(); err != nil {
+	if err := m.members.Usable(); err != nil {
 		return nil, err
 	}
 	pools, err := m.poolsRef(q.Pool)

@@ -8,7 +8,7 @@ import (
 // the same holder must have the address still, and two lists, the grace apart,
 // must lack it.
 func (m *Machine) collect(q *CollectRequest) ([]Collected, error) {
-	if err := m.usable(); err != nil {
+	if err := m.members.Usable(); err != nil {
 		return nil, err
 	}
 	out := make([]Collected, 0, len(q.Findings))

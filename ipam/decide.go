@@ -56,38 +56,18 @@ func (m *Machine) decide(key string, actions []chronicle.Action) (*replog.Propos
 		}
 		p = m.log.Propose(key, actions, m.setAside(slices.Values(actions)))
 	}
-	m.route()
+	m.members.Route()
 	m.drain()
 	if m.log.Err() != nil {
-		return nil, m.usable()
+		return nil, m.members.Usable()
 	}
 	return p, nil
 }
 
-// route brings the commands of this peer to a peer that proposes them, but for those that nobody wants any more. A peer that
-// was evicted, and perhaps forgotten, waits until it is back: most would be refused, and with that what somebody was told is
-// to come.
-func (m *Machine) route() {
-	if m.members.IsChecking() || m.members.IsSuspended() || m.log.IsOutdated() || m.state.Gone(m.members.Self()) != nil && !m.members.Wish.HasLeft() {
-		return
-	}
-	if m.log.IsUnsent() {
-		m.reconsider()
-		m.log.Route()
-	}
-}
-
 // mayPropose reports what keeps this peer from proposing the actions.
 func (m *Machine) mayPropose(actions []chronicle.Action) error {
-	switch {
-	case m.log.Err() != nil:
-		return m.usable()
-	case m.log.IsOutdated():
-		return m.errOutdated()
-	case m.state.Slot == 0 && !m.members.Seeker.IsFounding() || m.state.Slot > 0 && !m.members.IsMember():
-		return m.waitForCluster()
-	case m.members.View().Alone():
-		return nil
+	if err := m.members.MayPropose(); err != nil || m.members.View().Alone() {
+		return err
 	}
 	// In space that this peer knows to be its own, and of which it does not
 	// know yet what is in use there, containers may live: it gives up nothing

@@ -13,7 +13,7 @@ import (
 
 // drainSelf begins or ends the draining of this peer.
 func (m *Machine) drainSelf(q *DrainRequest) error {
-	if err := m.ready(); err != nil {
+	if err := m.members.Ready(); err != nil {
 		return err
 	}
 	phase := chronicle.Draining
@@ -45,21 +45,11 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 	if err := m.settleEarlier(); err != nil {
 		return err
 	}
-	m.members.Wish.SetDrained(m.members.Wish.Drained() && !q.Undo)
-	if q.Undo && m.members.Wish.IsLeaving() {
-		m.members.Wish.Stay() // also where that is decided when nobody waits for it any more
+	actions, err := m.members.Drain(q.Undo, q.Also)
+	if err != nil || len(actions) == 0 {
+		return err
 	}
-	member := m.state.Member(m.members.Self())
-	switch {
-	case q.Undo && member.Phase != chronicle.Draining, !q.Undo && member.Phase == chronicle.Draining:
-		return nil
-	case !q.Undo && m.members.View().Alone():
-		return failf(ErrBadRequest, "%s is the only host of its cluster, so no other host could take its addresses: add another host first", m.cfg.Name)
-	}
-	actions := m.state.Drain(m.members.Self(), q.Also)
-	if q.Undo {
-		actions = actions[:1]
-	} else if !q.Also && !m.log.IsUnderWay(drains) {
+	if !q.Undo && !q.Also && !m.log.IsUnderWay(drains) {
 		if err := m.mayDrain(); err != nil {
 			return err
 		}
@@ -68,16 +58,16 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 	if err != nil {
 		return m.staysWanted(err, "ringlet status")
 	}
-	if d := m.state.Drainer(m.members.Self()); !q.Undo && d != nil && out[len(out)-1].Refused != "" {
-		return m.errDrains(d)
+	if !q.Undo && out[len(out)-1].Refused != "" {
+		return m.members.OtherDrains()
 	}
 	return nil
 }
 
 // mayDrain reports why this peer is not to drain: another one does (R76), or those that stay have no room for what is in use here.
 func (m *Machine) mayDrain() error {
-	if d := m.state.Drainer(m.members.Self()); d != nil {
-		return m.errDrains(d)
+	if err := m.members.OtherDrains(); err != nil {
+		return err
 	}
 	var stay []peer.ID
 	for _, member := range m.state.Roster {
@@ -125,8 +115,4 @@ func (m *Machine) roomFor(p *pool.Pool, stay []peer.ID) error {
 	}
 	return failf(ErrBadRequest, "%s has %s of pool %s in use, and %v are free there; %s %v for itself: remove containers or add a host first, or run ringlet drain --also",
 		m.cfg.Name, use, sentence.Pool(p.Pool), room, needs, chunk)
-}
-
-func (m *Machine) errDrains(d *chronicle.Member) error {
-	return failf(ErrBadRequest, "%s drains and still owns %s: wait until it owns none, which ringlet ring shows, or run ringlet drain --also", m.members.View().NameOf(d.ID), sentence.Plural(uint64(m.state.OwnedBy(d.ID)), "address", "addresses"))
 }

@@ -5,16 +5,14 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/sentence"
 )
 
 // follow makes the pools of this peer follow one command that had effect.
 func (m *Machine) follow(o chronicle.Outcome) {
+	m.members.Follow(o)
 	switch a := o.Command.Action.(type) {
-	case chronicle.Found:
-		m.members.Contacts.SaveRoster(m.members.View())
 	case chronicle.CreatePool:
 		if cp := m.state.Pool(o.Pool); cp != nil {
 			p := m.pools.For(cp)
@@ -61,14 +59,8 @@ func (m *Machine) follow(o chronicle.Outcome) {
 			m.pools.LookSoon(p, r)
 		}
 	case chronicle.Forget, chronicle.Inherit:
-		switch a := a.(type) {
-		case chronicle.Inherit:
-			if o.Command.Author == m.members.Self() {
-				m.awaitListAnew()
-				m.note(Note{Kind: NoteInherited, Holder: m.members.View().NameOf(a.Former)})
-			}
-		case chronicle.Forget:
-			m.notePeer(NoteForgotten, a.Peer)
+		if _, inherits := a.(chronicle.Inherit); inherits && o.Command.Author == m.members.Self() {
+			m.awaitListAnew()
 		}
 		for _, p := range m.pools.Sorted() {
 			m.followRing(p)
@@ -82,14 +74,6 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		m.note(Note{Kind: NoteLockExpired, Holder: a.Name})
 	case chronicle.Admit:
 		m.trade.Admitted()
-		m.members.Contacts.Admit(m.members.View(), a.ID)
-		m.notePeer(NotePeerJoined, a.ID)
-	case chronicle.Evict:
-		m.notePeer(NotePeerEvicted, a.Peer)
-		m.followLeave(a.Peer)
-	case chronicle.Retire:
-		m.notePeer(NotePeerLeft, a.Peer)
-		m.followLeave(a.Peer)
 	}
 }
 
@@ -98,13 +82,6 @@ func (m *Machine) followMove(k chronicle.PoolKey, o chronicle.Outcome) {
 	if p := m.pools.Of(k); p != nil {
 		m.followRing(p)
 		m.trade.NoteMove(p.Pool, o)
-	}
-}
-
-// followLeave notes that this peer has left, if it was to.
-func (m *Machine) followLeave(id peer.ID) {
-	if id == m.members.Self() {
-		m.members.Wish.TakeDismissal(m.members.View())
 	}
 }
 
@@ -119,11 +96,4 @@ func (m *Machine) followRing(p *pool.Pool) {
 func (m *Machine) dropPool(p *pool.Pool) {
 	m.trade.DropPool(p.Key)
 	m.pools.Drop(p)
-}
-
-// notePeer notes what became of another peer.
-func (m *Machine) notePeer(kind NoteKind, id peer.ID) {
-	if id != m.members.Self() {
-		m.note(Note{Kind: kind, Holder: m.members.View().NameOf(id)})
-	}
 }

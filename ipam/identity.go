@@ -7,10 +7,10 @@ import (
 
 // identify has label sets get numbers, and numbers be collected.
 func (m *Machine) identify(q *IdentityRequest) error {
-	if err := m.ready(); err != nil {
+	if err := m.members.Ready(); err != nil {
 		return err
 	}
-	if err := m.awaitLevel(chronicle.WithLocks); err != nil {
+	if err := m.members.AwaitLevel(chronicle.WithLocks); err != nil {
 		return err
 	}
 	var actions []chronicle.Action

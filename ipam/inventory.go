@@ -9,14 +9,12 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/departure"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/survey"
-	"github.com/ringlet/ringlet/ipam/suspend"
 )
 
 // surveyActs returns what the machine does for what a survey finds.
@@ -27,12 +25,10 @@ func (m *Machine) surveyActs() survey.Acts {
 		Take: func(p *pool.Pool, o addr.Offset, h *space.Holder) error {
 			return m.take(p, o, h, new(AddressGrant))
 		},
-		KeepBack: m.keepBack,
-		Settle:   m.settle,
-		Waits:    waits,
-		HasPlace: func() bool {
-			return m.members.IsMember() && !m.members.IsChecking() && !departure.HasPredecessor(m.members.View(), m.members.Machine())
-		},
+		KeepBack:    m.keepBack,
+		Settle:      m.settle,
+		Waits:       waits,
+		HasPlace:    m.members.HasPlace,
 		IsLive:      func(id peer.ID) bool { return m.members.View().Live(id) },
 		GivesUp:     m.givesUp,
 		StillOthers: m.stillOthers,
@@ -46,10 +42,10 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		return again
 	}
 	m.engine.Answers(inv.After)
-	if !inv.Partial && m.state.Slot == 0 && m.members.Seeker.TakeNetworks(m.members.View(), len(inv.Networks)) {
-		m.foundAlone()
+	if !inv.Partial {
+		m.found(m.members.TakeNetworks(len(inv.Networks)))
 	}
-	if !inv.Partial && m.members.Suspension.For(suspend.GivenUp) {
+	if !inv.Partial && m.members.IsGivenUp() {
 		m.warnings.SendAgain() // the list says which containers live
 	}
 	return m.survey.TakeList(inv)

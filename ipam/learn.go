@@ -38,7 +38,7 @@ func (m *Machine) learn(value []byte) ([]chronicle.Command, bool) {
 		m.calls.changed = true
 		return nil, false
 	}
-	if !m.follows(batch) {
+	if !m.members.Follows(batch) {
 		return nil, false
 	}
 	was := m.members.IsMember()
@@ -51,16 +51,10 @@ func (m *Machine) learn(value []byte) ([]chronicle.Command, bool) {
 func (m *Machine) conclude(wasMember bool, settled []*replog.Proposal) {
 	m.settleProposals(settled)
 	m.pools.HoldKept()
-	m.calls.changed = true
-	switch member := m.members.IsMember(); {
-	case member && !wasMember && m.state.Slot > 1:
-		m.members.Me.Join()
-		m.members.NewDB.Join()
+	if m.members.Conclude(wasMember) {
 		m.warnings.ExtendBy(m.members.Self())
 		m.warnings.SendAgain()
 		m.note(Note{Kind: NoteJoined})
-	case wasMember && !member && !m.members.Wish.TakeDismissal(m.members.View()):
-		m.note(Note{Kind: NoteEvicted})
 	}
 }
 
@@ -71,7 +65,7 @@ func (m *Machine) takeDecided(d wire.Decided) {
 		if d.First+uint64(i) != m.state.Slot+1 {
 			continue
 		}
-		m.checkVeto()
+		m.members.CheckVeto()
 		if _, ok := m.learn(value); ok {
 			m.log.Next()
 			learned = true
@@ -89,8 +83,8 @@ func (m *Machine) takeSnapshot(h wire.Header, s wire.Snapshot) {
 		m.calls.changed = m.calls.changed || m.log.IsOutdated()
 		return
 	}
-	m.checkVeto()
-	if !m.members.IsSuspended() && m.followsTo(state) {
+	m.members.CheckVeto()
+	if !m.members.IsSuspended() && m.members.FollowsTo(state) {
 		m.install(state)
 		m.log.Next()
 	}
@@ -100,7 +94,7 @@ func (m *Machine) takeSnapshot(h wire.Header, s wire.Snapshot) {
 func (m *Machine) install(state *chronicle.State) {
 	was := m.members.IsMember()
 	settled := m.log.Install(state, m.followFrom)
-	m.members.Contacts.SaveRoster(m.members.View())
+	m.members.SaveRoster()
 	m.conclude(was, settled)
 }
 

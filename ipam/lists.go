@@ -6,6 +6,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/sentence"
 )
 
 // awaitListAnew makes this peer wait for the engine's list once more: it has
@@ -22,7 +23,7 @@ func (m *Machine) awaitList() error {
 	if !m.members.NewDB.AwaitsOwn() {
 		return nil
 	}
-	return &waitError{failf(ErrNotReady, "ringlet on %s waits for the engine's list of the addresses in use: try again in a moment", m.cfg.Name)}
+	return waitFor(failf(ErrNotReady, "ringlet on %s waits for the engine's list of the addresses in use: try again in a moment", m.cfg.Name))
 }
 
 // awaitNetworkList makes a call wait that would remove a pool, as long as this peer does
@@ -69,7 +70,7 @@ func (m *Machine) awaitLists() error {
 		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and does not own all reserved addresses of its networks yet: try again in a moment", m.cfg.Name))
 	}
 	if peers := m.members.NewDB.Said(m.members.View()); len(peers) > 0 {
-		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, like %s, whose containers may have addresses that the cluster does not know yet: try again in a moment, and see ringlet status if it fails again", m.cfg.Name, m.names(peers)))
+		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, like %s, whose containers may have addresses that the cluster does not know yet: try again in a moment, and see ringlet status if it fails again", m.cfg.Name, sentence.List(m.members.View().NamesOf(peers))))
 	}
 	return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and is still looking for the other hosts: try again in a moment", m.cfg.Name))
 }
@@ -89,7 +90,7 @@ func (m *Machine) awaitNetworks(cidr netip.Prefix) error {
 func (m *Machine) meetUnlisted() {
 	idle := m.members.View().Alone() && len(m.state.Pools) == 0 && m.calls.current == nil
 	for _, id := range m.members.NewDB.Ask(m.members.View(), idle) {
-		m.greetPeer(id)
+		m.members.Greet(id)
 	}
 	m.calls.changed = m.members.NewDB.Settle(m.members.View()) || m.calls.changed
 }

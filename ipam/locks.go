@@ -11,13 +11,13 @@ import (
 
 // lock takes a lock for whoever asks, if nobody else has it. Who asks again with the same token gets the same lock.
 func (m *Machine) lock(q *LockRequest) (fence uint64, err error) {
-	if err := m.ready(); err != nil {
+	if err := m.members.Ready(); err != nil {
 		return 0, err
 	}
 	if err := q.Check(); err != nil {
 		return 0, err
 	}
-	if err := m.awaitLevel(chronicle.WithLocks); err != nil {
+	if err := m.members.AwaitLevel(chronicle.WithLocks); err != nil {
 		return 0, err
 	}
 	if l := m.state.Locks.Of(q.Name); l != nil && l.Owner == m.members.Self() && l.Token == q.Token {
@@ -51,7 +51,7 @@ func (m *Machine) unlocking(l *lock.Lock) bool {
 
 // unlock ends a lock of this host. One that has ended is no error.
 func (m *Machine) unlock(q *UnlockRequest) error {
-	if err := m.ready(); err != nil {
+	if err := m.members.Ready(); err != nil {
 		return err
 	}
 	if l := m.state.Locks.Of(q.Name); l == nil || l.Owner != m.members.Self() || l.Fence != q.Fence {
@@ -68,7 +68,7 @@ func (m *Machine) Locks() []lock.Lock { return m.state.Locks.Locks }
 // majority of the voters must have sent something since the call came: what gossip believes of them may be many seconds old,
 // and the others end the locks of a host that is silent.
 func (m *Machine) renewLock(q *RenewalRequest) (fence uint64, err error) {
-	if err := m.ready(); err != nil {
+	if err := m.members.Ready(); err != nil {
 		return 0, err
 	}
 	if l := m.state.Locks.Of(q.Name); l == nil || l.Owner != m.members.Self() || l.Fence != q.Fence {
@@ -88,7 +88,7 @@ func (m *Machine) renewLock(q *RenewalRequest) (fence uint64, err error) {
 	}
 	if first {
 		for _, id := range silent {
-			m.greetPeer(id)
+			m.members.Greet(id)
 		}
 	}
 	return 0, m.waitForMajority()

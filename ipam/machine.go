@@ -97,8 +97,10 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 		m.start()
 	}
 	set, isSet := ev.(ClockSet)
-	if late := m.members.Check.Late(); isSet || late >= bootcheck.Slumber {
-		m.disturb(set.By, max(set.By, late))
+	if late := m.members.Watch().Late(); isSet || late >= bootcheck.Slumber {
+		if missed := max(set.By, late); m.members.Disturb(set.By, missed) {
+			m.warnings.Sleep(missed)
+		}
 	}
 	if !m.pools.StrangersUntil().IsZero() {
 		m.pools.FreeStrangers()
@@ -110,7 +112,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	case Tick:
 		m.calls.changed = true
 	case ClockSet:
-		m.members.Check.Forget()
+		m.members.Watch().Forget()
 		m.calls.changed = true
 	case *Call:
 		if m.members.NewDB.IsUnlisted() && m.cfg.AwaitInventory {
@@ -129,11 +131,11 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 		m.goOn()
 		m.finish()
 	}
-	m.beat()
+	m.members.Beat()
 	m.stir()
 	m.wake()
-	if m.members.Check.IsOn() {
-		m.members.Check.Keep()
+	if watch := m.members.Watch(); watch.IsOn() {
+		watch.Keep()
 	}
 	return &m.fx
 }
@@ -142,8 +144,8 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 // written down or sent, so that neither goOn nor finish would do anything: most
 // steps leave a machine so.
 func (m *Machine) atRest() bool {
-	return !m.calls.changed && m.log.AtRest() && !m.out.Unposted() &&
-		!m.members.IsChecking() && !m.members.Check.IsAlone() && m.state.Slot > 0 && m.members.IsMember() && m.tended() &&
+	return !m.hasNews() && m.log.AtRest() && !m.out.Unposted() &&
+		!m.members.IsChecking() && !m.members.BootedAlone() && m.state.Slot > 0 && m.members.IsMember() && m.tended() &&
 		!m.pools.HasUnsighted() && !m.cfg.faults.restless
 }
 
@@ -151,9 +153,9 @@ func (m *Machine) atRest() bool {
 func (m *Machine) goOn() {
 	m.warnOthers()
 	m.drain()
-	m.checkBoot()
-	m.seek()
-	m.route()
+	m.members.CheckBoot()
+	m.found(m.members.Seek())
+	m.members.Route()
 	m.log.Run()
 	m.drain()
 	m.retryAll() // before what calls have waited for is given back, as nobody uses it
@@ -167,7 +169,7 @@ func (m *Machine) goOn() {
 // for what comes.
 func (m *Machine) retryAll() {
 	for range 4 {
-		if !m.calls.changed {
+		if !m.hasNews() {
 			break
 		}
 		m.calls.changed = false
@@ -176,52 +178,42 @@ func (m *Machine) retryAll() {
 	}
 }
 
+// hasNews reports whether something has happened that calls may wait for.
+func (m *Machine) hasNews() bool {
+	m.calls.changed = m.members.TakeNews() || m.calls.changed
+	return m.calls.changed
+}
+
 // finish writes down what the step changed, and turns letters into frames.
 func (m *Machine) finish() {
 	m.log.Finish()
-	m.post()
+	if m.out.Unposted() {
+		m.out.Post(m.members.Header())
+	}
 }
 
 // start gives a machine that has just been made or restored its boot, and
 // founds a cluster if there is none and it may.
 func (m *Machine) start() {
-	m.bootUp()
-	m.engine.Start(m.members.Me.Nonce())
-	m.members.NewDB.Start()
-	m.members.Seeker.Start(m.members.Self())
-	m.beginClock()
+	m.members.Begin()
+	m.trade.Begin(m.members.Self(), m.members.Me.Boot())
 	m.settleProposals(m.log.TakeSettled())
 	m.pools.HoldKept()
 	m.warnings.Extend()
 	for _, p := range m.pools.Sorted() {
 		p.HoldWarned(addr.Whole(p.CIDR))
 	}
-	m.members.Me.SetLabel(m.cfg.Label)
-	m.stopIf(m.members.Suspension.TakePlace(m.cfg.Place))
-	m.members.Suspension.SavePlace(m.cfg.Place)
-	if m.meetLoss(); m.members.IsSuspended() {
-		m.greetPeers()
-		return
+	if m.members.Open(m.pools.HasStrays()) {
+		m.enterCluster()
 	}
-	m.enterCluster()
 }
 
 // enterCluster has a peer that may use its database be in its cluster, or look for one, or found one.
 func (m *Machine) enterCluster() {
-	if m.state.Slot > 0 {
-		m.beginCheck()
-		return
-	}
-	if m.cfg.Remains != nil {
+	if m.state.Slot == 0 && m.cfg.Remains != nil {
 		m.beginAnew(m.cfg.Remains)
 	}
-	if m.members.Me.IsFirst() {
-		m.members.NewDB.Begin(m.members.Seeker.MayMeetOthers())
-	}
-	if m.members.Seeker.Begin(!m.members.Me.IsFirst()) {
-		m.found()
-		m.note(Note{Kind: NoteFounded})
-	}
+	m.found(m.members.Enter())
 }
 
 func (m *Machine) note(n Note) { *m.out.Note() = n }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -14,7 +13,7 @@ import (
 
 // createPool makes a pool for an operator, and reports whether it is new.
 func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ error) {
-	if err := m.ready(); err != nil {
+	if err := m.members.Ready(); err != nil {
 		return PoolStatus{}, false, err
 	}
 	cidr, err := q.Check()
@@ -52,7 +51,7 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 
 // removePool removes a pool for an operator.
 func (m *Machine) removePool(q *PoolRemoval) error {
-	if err := m.ready(); err != nil {
+	if err := m.members.Ready(); err != nil {
 		return err
 	}
 	p := m.poolRef(q.Pool)
@@ -152,16 +151,13 @@ func (m *Machine) vacated(p *pool.Pool) error {
 
 // leave makes this peer leave its cluster. It is answered when it has left.
 func (m *Machine) leave(q *LeaveRequest) error {
-	if m.members.Wish.HasLeft() {
-		return m.leftIsKnown()
+	if m.members.HasLeft() {
+		return m.members.LeftIsKnown()
 	}
-	if err := m.ready(); err != nil {
+	if err := m.members.Ready(); err != nil {
 		return err
 	}
-	if m.members.View().Alone() {
-		return failf(ErrBadRequest, "%s is the only host of its cluster: remove the plugin instead", m.cfg.Name)
-	}
-	held := addr.Count(0)
+	held, networks := 0, m.engine.Count()
 	for _, p := range m.pools.Sorted() {
 		for _, kind := range p.Space.Kinds() {
 			if !kind.OfHost() {
@@ -169,21 +165,18 @@ func (m *Machine) leave(q *LeaveRequest) error {
 			}
 		}
 	}
-	if held > 0 && !q.Force {
-		return failf(ErrPoolInUse, "%s still holds %s, which ringlet ip ls shows: remove its containers first, and free other holders with ringlet free; or use --force, then other hosts get these addresses only after ringlet forget", m.cfg.Name, sentence.Plural(int(held), "address", "addresses"))
-	}
-	n := m.engine.Count()
-	if n > 0 && !q.Force {
-		return failf(ErrPoolInUse, "%s still has %s with ringlet: remove its networks first with docker network rm; or use --force, then other hosts get its addresses only after ringlet forget", m.cfg.Name, sentence.Plural(n, "network", "networks"))
+	if err := m.members.MayLeave(held, networks, q.Force); err != nil {
+		return err
 	}
 	if c := m.calls.current; c != nil {
-		if c.leaves && !m.members.Wish.IsLeaving() {
+		if c.leaves && !m.members.IsLeaving() {
 			return failf(ErrBadRequest, "%s stays: its drain was undone in the meantime", m.cfg.Name)
 		}
 		c.leaves = true
 	}
-	m.members.Wish.Leave(held > 0 || n > 0)
-	if !m.members.Wish.IsForced() {
+	forced := held > 0 || networks > 0
+	m.members.Leave(forced)
+	if !forced {
 		if err := m.drainSelf(&DrainRequest{Also: true}); err != nil {
 			return err
 		}
@@ -194,27 +187,8 @@ func (m *Machine) leave(q *LeaveRequest) error {
 		return err
 	}
 	if out[0].Refused == "" {
-		return m.leftIsKnown()
+		return m.members.LeftIsKnown()
 	}
-	m.members.Wish.Stay()
+	m.members.Stay()
 	return failf(ErrBadRequest, "%s cannot leave its cluster: %s", m.cfg.Name, out[0].Refused)
-}
-
-// leftIsKnown makes who asked this peer to leave wait until a majority of those
-// who stay knows that it has: if its host is taken away before, they count on a
-// vote that is no more.
-func (m *Machine) leftIsKnown() error {
-	if m.members.IsMember() || m.state.Slot == 0 {
-		return nil
-	}
-	var know []peer.ID
-	for _, id := range m.state.Voters() {
-		if c := m.members.Contacts.Of(id); c.Cluster == m.state.Cluster && c.Slot >= m.state.Slot {
-			know = append(know, id)
-		}
-	}
-	if m.members.View().Majority(know) {
-		return nil
-	}
-	return waitFor(failf(ErrNotReady, "%s has left, but not all other hosts know that yet: let it run a moment longer", m.cfg.Name))
 }

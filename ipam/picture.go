@@ -22,8 +22,8 @@ type (
 	Status = report.Status
 	// Verdict is [report.Verdict].
 	Verdict = report.Verdict
-	// State is [report.State].
-	State = report.State
+	// State is [peer.Standing].
+	State = peer.Standing
 	// PeerStatus is [report.PeerStatus].
 	PeerStatus = report.PeerStatus
 	// HealthStatus is [report.HealthStatus].
@@ -75,16 +75,16 @@ const (
 	Fine           = report.Fine
 	Degraded       = report.Degraded
 	Failed         = report.Failed
-	Alone          = report.Alone
-	Forming        = report.Forming
-	Joining        = report.Joining
-	Checking       = report.Checking
-	Ready          = report.Ready
-	CutOff         = report.CutOff
-	Leaving        = report.Leaving
-	Left           = report.Left
-	Outdated       = report.Outdated
-	Suspended      = report.Suspended
+	Alone          = peer.Alone
+	Forming        = peer.Forming
+	Joining        = peer.Joining
+	Checking       = peer.Checking
+	Ready          = peer.Ready
+	CutOff         = peer.CutOff
+	Leaving        = peer.Leaving
+	Left           = peer.Left
+	Outdated       = peer.Outdated
+	Suspended      = peer.Suspended
 	FoundLeak      = report.FoundLeak
 	FoundConflict  = report.FoundConflict
 	CollectedFreed = report.CollectedFreed
@@ -174,18 +174,18 @@ func (m *Machine) pictureAt(now time.Time) *report.Picture {
 // picture returns what this peer knows, with those of its pools.
 func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 	p := &report.Picture{
-		Now: m.now, Self: m.members.Self(), Name: m.cfg.Name, Standing: m.standing(), Level: m.log.Level(), Pending: m.log.Pending(), State: m.state,
+		Now: m.now, Self: m.members.Self(), Name: m.cfg.Name, Standing: m.members.Standing(), Level: m.log.Level(), Pending: m.log.Pending(), State: m.state,
 		Peers: map[peer.ID]report.Peer{}, Pools: make([]report.Pool, len(pools)), Looked: m.engine.Complete().At, Refusals: m.calls.refusals,
 		Rest: m.cfg.Rest, Retry: pool.StrangerTime,
 	}
 	v := m.members.View()
 	know := func(id peer.ID, admitted peer.Name) {
-		c := m.members.Contacts.Of(id)
+		c := v.Of(id)
 		p.Peers[id] = report.Peer{
 			Name: v.GoesBy(id, admitted), Address: c.Addr, Boot: c.Start.Boot, Slot: c.Slot, Speaks: c.Spoken, Heard: c.Heard, Live: v.Live(id), Spare: m.trade.Spare(id),
 		}
 	}
-	for _, id := range m.members.Contacts.IDs() {
+	for _, id := range m.members.View().IDs() {
 		know(id, "")
 	}
 	for _, gone := range m.state.Former {
@@ -215,74 +215,24 @@ func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 	return p
 }
 
-// standing returns where this peer stands among others.
-func (m *Machine) standing() State {
-	switch {
-	case m.log.Err() != nil || m.members.IsSuspended():
-		return Suspended
-	case m.members.Wish.HasLeft():
-		return Left
-	case m.members.IsChecking():
-		return Checking
-	case m.log.IsOutdated():
-		return Outdated
-	case m.members.Seeker.IsForming(m.state.Slot):
-		return Forming
-	case m.state.Slot == 0 || !m.members.IsMember():
-		return Joining
-	case m.members.Wish.IsLeaving() || m.members.IsDraining() || m.members.Wish.Drained():
-		return Leaving
-	case m.members.View().Alone():
-		return Alone
-	case m.members.View().CutOff():
-		return CutOff
-	}
-	return Ready
-}
-
 // ownState returns what may be wrong with this peer itself.
 func (m *Machine) ownState() report.Own {
+	v := m.members.View()
 	o := report.Own{
-		Broken: m.log.Err(), Outside: m.outside(), EngineHas: m.members.Seeker.LostNetworks(), Met: m.members.View().Reached(), Founders: m.cfg.Formation.Size, FoundersMet: m.members.Seeker.Met(m.members.View()),
-		CutOff: m.members.View().CutOff(), Lists: m.awaitedLists(), BootedAlone: m.members.Check.IsAlone(), Answered: m.members.Check.Answered(),
+		Broken: m.log.Err(), Outside: m.members.Outside(), EngineHas: m.members.LostNetworks(), Met: v.Reached(), Founders: m.cfg.Formation.Size, FoundersMet: m.members.FoundersMet(),
+		CutOff: v.CutOff(), Lists: m.awaitedLists(), BootedAlone: m.members.BootedAlone(), Answered: m.members.Answered(), Undecided: m.members.Unagreed(report.LongAgreement),
 	}
 	if m.members.IsSuspended() {
-		o.Suspended, o.EndSuspension = m.members.Suspension.Why(), m.endOfSuspension()
-	}
-	if m.members.View().Majority(m.steadyVoters()) {
-		o.Undecided = m.oldestProposal()
+		o.Suspended, o.EndSuspension = m.members.WhySuspended(), m.members.EndOfSuspension()
 	}
 	return o
-}
-
-// outside returns why this peer is in no cluster.
-func (m *Machine) outside() report.Outside {
-	switch isNew := m.state.Slot == 0; {
-	case isNew && m.members.Seeker.LostNetworks() > 0:
-		return report.DatabaseLost
-	case m.standing() != Joining:
-		return report.Inside
-	case m.members.Seeker.LooksFirst(m.state.Slot) && !m.members.Seeker.SeesCluster(m.members.View()):
-		return report.LooksFirst
-	case isNew && m.members.Seeker.AwaitsList(m.members.View()):
-		return report.AwaitsNetworks
-	case isNew && m.cfg.Formation.Size == 0 && m.members.Seeker.HasSeat() && m.members.View().Reached() == 0:
-		return report.ListsNobody
-	case isNew && m.cfg.Formation.NamesNobody:
-		return report.KnowsNobody
-	case isNew:
-		return report.NotFound
-	case m.mayReturn():
-		return report.AwaitsReturn
-	}
-	return report.AwaitsAdmission
 }
 
 // awaitedLists returns what this peer waits for with a new database.
 func (m *Machine) awaitedLists() report.Lists {
 	l := report.Lists{Own: m.awaitList() != nil && m.state.Slot > 0, Owners: m.ownersOfListed()}
 	l.Former = !slices.ContainsFunc(l.Owners, func(id peer.ID) bool { return !m.members.IsPredecessor(id) })
-	if m.ready() == nil && !l.Own && m.members.NewDB.AwaitsOthers(m.members.View()) {
+	if m.members.Ready() == nil && !l.Own && m.members.NewDB.AwaitsOthers(m.members.View()) {
 		l.Reserved, l.Others = m.members.NewDB.TakesIn(m.now), m.members.NewDB.Said(m.members.View())
 	}
 	return l
@@ -290,45 +240,22 @@ func (m *Machine) awaitedLists() report.Lists {
 
 // othersState returns what may be wrong with other peers.
 func (m *Machine) othersState() report.Others {
-	o := report.Others{Warned: map[peer.ID]int{}, Misfits: map[peer.ID]int{}, Foreign: m.members.Contacts.Foreign(m.members.View()), Differs: m.members.Contacts.Differing()}
+	v := m.members.View()
+	o := report.Others{Warned: map[peer.ID]int{}, Misfits: m.members.Misfits(), Foreign: v.Foreign(v), Differs: v.Differing()}
 	for _, gone := range m.state.Former {
 		o.Warned[gone.ID] = m.warnings.Count(gone.ID)
 	}
-	for id, f := range m.members.Seeker.Misfits() {
-		o.Misfits[id] = int(f.Size)
-	}
-	if v := m.members.View(); v.Zones() >= 3 {
+	if v.Zones() >= 3 {
 		o.Ruling.Zones = v.Zones()
 		o.Ruling.Zone, o.Ruling.Votes, o.Ruling.Total = v.RulingZone()
 	}
-	if away := m.members.View().Away(m.members.View().Others()); len(away) == 1 {
-		v := m.members.View()
+	if away := v.Away(v.Others()); len(away) == 1 {
 		o.Silent.Since = v.SilentSince(away[0])
 		if after := m.cfg.EvictAfter; after > 0 && v.KeepsMajority(away[0]) {
 			o.Silent.Ends = o.Silent.Since.Add(after)
 		}
 	}
 	return o
-}
-
-// oldestProposal returns how long the command has waited that this peer wants
-// decided next.
-func (m *Machine) oldestProposal() time.Duration {
-	since, proposes := m.log.ProposedSince()
-	if !proposes {
-		return 0
-	}
-	if since.Before(m.members.Me.At()) {
-		since = m.members.Me.At() // it was on disk
-	}
-	return m.now.Sub(since)
-}
-
-// steadyVoters returns the voters that have been in sight for so long that they could have agreed.
-func (m *Machine) steadyVoters() []peer.ID {
-	return slices.DeleteFunc(m.members.View().LiveVoters(), func(id peer.ID) bool {
-		return id != m.members.Self() && !m.members.View().Lasted(m.members.Contacts.Of(id).Since, report.LongAgreement)
-	})
 }
 
 // ownersOfListed returns the peers that cannot be reached in whose space containers of

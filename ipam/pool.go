@@ -9,7 +9,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/poolid"
-	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/subnets"
 )
@@ -23,7 +22,7 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	if q.Space == Global {
 		return PoolGrant{}, sentence.Swarm()
 	}
-	unready := m.ready()
+	unready := m.members.Ready()
 	g, err := PoolGrant{}, unready
 	if err == nil {
 		g, err = m.grantPool(q)
@@ -45,7 +44,7 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 
 // grantPool grants a network its pool, where all is well.
 func (m *Machine) grantPool(q *PoolRequest) (PoolGrant, error) {
-	if m.members.Wish.IsLeaving() && !m.serves(q) {
+	if m.members.IsLeaving() && !m.serves(q) {
 		return PoolGrant{}, sentence.Leaving(m.cfg.Name)
 	}
 	if err := q.Check(); err != nil {
@@ -306,34 +305,4 @@ func (m *Machine) removal(pools ...*pool.Pool) ([]chronicle.Action, error) {
 		p.FreeAll()
 	}
 	return actions, nil
-}
-
-// ready reports why nothing can be handed out, if nothing can. Where that may
-// pass the error makes a call wait.
-func (m *Machine) ready() error {
-	switch {
-	case m.log.Err() != nil || m.members.IsSuspended() && !m.lacks(rule.Stopped):
-		return m.usable()
-	case m.members.Wish.HasLeft():
-		return failf(ErrSuspended, "ringlet on %s has left its cluster and hands out nothing: remove the plugin, or only its data to join again", m.cfg.Name)
-	case m.members.IsChecking():
-		return waitFor(sentence.Checking(m.cfg.Name))
-	case m.log.IsOutdated():
-		return m.errOutdated()
-	case m.state.Slot == 0 || !m.members.IsMember():
-		return m.waitForCluster()
-	}
-	return nil
-}
-
-// usable reports why nothing can be handed out for good, if so.
-func (m *Machine) usable() error {
-	if m.members.IsSuspended() {
-		return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses, because %s; see ringlet status", m.cfg.Name, m.members.Suspension.Why())
-	}
-	err := m.log.Err()
-	if err == nil {
-		return nil
-	}
-	return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses, because its own records contradict each other (%v): see ringlet status", m.cfg.Name, err)
 }

@@ -20,13 +20,7 @@ import (
 const (
 	bucketIdentity  = "identity"
 	bucketChronicle = replog.Bucket
-
-	formatRecord = 1
 )
 
 // SchemaVersion is the version of this layout.
 const SchemaVersion = 1
-
-func (m *Machine) saveIdentity() {
-	m.members.Me.Save(m.members.Suspension.LatestBoot(m.members.Me.Boot()), m.cfg.Name, m.cfg.Machine)
-}

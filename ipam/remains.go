@@ -4,7 +4,6 @@ import (
 	"net/netip"
 
 	"github.com/ringlet/ringlet/ipam/addr"
-	"github.com/ringlet/ringlet/ipam/cluster"
 	"github.com/ringlet/ringlet/ipam/engine"
 	"github.com/ringlet/ringlet/ipam/formation"
 	"github.com/ringlet/ringlet/ipam/former"
@@ -16,7 +15,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/survey"
-	"github.com/ringlet/ringlet/ipam/suspend"
 	"github.com/ringlet/ringlet/ipam/trade"
 )
 
@@ -41,30 +39,18 @@ type Remains struct {
 	Clients []ClientRequest
 }
 
-// Contact is another peer as a former peer of this host knew it.
-type Contact struct {
-	ID    peer.ID
-	Name  peer.Name
-	Addr  string    // where it was last, as the carrier wrote it; empty if that is not known
-	Boot  peer.Boot // its latest start, 0 if the former peer never heard of one
-	Nonce uint64
-}
+// Contact is [membership.Contact].
+type Contact = membership.Contact
 
 // Remains returns what a new peer on this host carries over. The error, an [Error], says why
 // this peer does not start over: that makes sense only for one that has left, or that is
 // suspended because its space was given up, or because its database is an old one, a copy,
 // or was moved here from another place. It changes nothing.
 func (m *Machine) Remains() (Remains, error) {
-	if err := m.mayRejoin(); err != nil {
+	if err := m.members.MayRejoin(); err != nil {
 		return Remains{}, err
 	}
-	r := Remains{Cluster: m.state.Cluster, Used: m.pools.Used()}
-	for _, id := range m.members.Contacts.IDs() {
-		c := m.members.Contacts.Of(id)
-		if id != m.members.Self() && (c.Addr != "" || c.Start.Boot != 0) {
-			r.Contacts = append(r.Contacts, Contact{ID: id, Name: c.Name, Addr: c.Addr, Boot: c.Start.Boot, Nonce: c.Start.Nonce})
-		}
-	}
+	r := Remains{Cluster: m.state.Cluster, Contacts: m.members.Contacts(), Used: m.pools.Used()}
 	for _, p := range m.pools.Sorted() {
 		for o, rec := range p.Held() {
 			if rec.Kind == space.Client {
@@ -73,24 +59,6 @@ func (m *Machine) Remains() (Remains, error) {
 		}
 	}
 	return r, nil
-}
-
-// mayRejoin reports why this peer does not start over, if it does not.
-func (m *Machine) mayRejoin() error {
-	switch {
-	case m.members.Suspension.For(suspend.OtherPlace) && m.knowsNobody():
-		return failf(ErrBadRequest, "%s knows no other host, and after a rejoin it would wait for one: if no other copy of its data runs, run ringlet trust on this host; else disable the plugin, remove its data, and enable it again", m.cfg.Name)
-	case m.members.Wish.HasLeft() || m.members.IsSuspended() && !m.members.Suspension.For(suspend.Differs):
-		return nil
-	case m.log.Err() != nil || m.members.IsSuspended():
-		return m.usable()
-	}
-	return failf(ErrBadRequest, "%s is in its cluster and keeps its addresses: it has no reason to rejoin; see ringlet status", m.cfg.Name)
-}
-
-// knowsNobody reports whether this peer has never known of another one.
-func (m *Machine) knowsNobody() bool {
-	return len(m.members.View().Known()) == 0 && len(m.state.Former) == 0
 }
 
 // Unclaimed returns the clients of the former peer of this host that have not got their
@@ -107,13 +75,12 @@ func (m *Machine) Unclaimed() (out []ClientRequest) {
 // Moved reports whether this peer is suspended since its database was written at another
 // place. Whoever carries its frames must not do so then: if it is a copy, the original runs
 // under the same ID, and others would take this start for a later one of that.
-func (m *Machine) Moved() bool { return m.members.Suspension.For(suspend.OtherPlace) }
+func (m *Machine) Moved() bool { return m.members.IsMoved() }
 
 // Blank reports whether nothing would be lost with the database: this peer was alone since it was made, and had no pool and no
 // network. So it is in an image from which machines are made.
 func (m *Machine) Blank() bool {
-	return len(m.state.Pools) == 0 && len(m.engine.IDs()) == 0 && len(m.state.Roster) <= 1 && len(m.state.Former) == 0 && m.members.Contacts.IsEmpty() &&
-		!m.members.Wish.HasLeft() && !m.members.Former.Was()
+	return len(m.state.Pools) == 0 && len(m.engine.IDs()) == 0 && !m.members.HasMet()
 }
 
 // beginAnew takes in what the former peer of this host has left, in the first step.
@@ -122,17 +89,7 @@ func (m *Machine) beginAnew(r *Remains) {
 	for i, c := range r.Clients {
 		clients[i] = former.Client(c)
 	}
-	for _, c := range r.Contacts {
-		if m.lacks(rule.Whereabouts) {
-			c.Addr = ""
-		}
-		if m.lacks(rule.Starts) {
-			c.Boot, c.Nonce = 0, 0
-		}
-		if c.ID != m.members.Self() && c.ID != peer.None {
-			m.members.Contacts.Remember(c.ID, c.Name, c.Addr, cluster.Start{Boot: c.Boot, Nonce: c.Nonce})
-		}
-	}
+	m.members.Remember(r.Contacts)
 	if !m.lacks(rule.Shadow) {
 		for _, a := range r.Used {
 			m.pools.Warn(a, m.members.Self())
@@ -153,7 +110,8 @@ func (m *Machine) configure(cfg Config) {
 			Plan: m.cfg.Formation, Join: m.cfg.Join, FoundAlone: m.cfg.FoundAlone, Hesitate: m.cfg.Hesitate, Rand: m.cfg.Rand, Rules: f.without,
 		},
 		NewDB: newdb.Config{Rules: f.without, Lists: m.cfg.AwaitInventory, AskAt: tendEvery, Untaken: m.hasUntaken},
-		Name:  m.cfg.Name, Machine: m.cfg.Machine,
+		Name:  m.cfg.Name, Zone: m.cfg.Zone, Machine: m.cfg.Machine, Spoken: m.cfg.Spoken, Label: m.cfg.Label, Place: m.cfg.Place, HostBoot: m.cfg.HostBoot,
+		BootAlone: m.cfg.BootAlone, CallTime: m.cfg.CallTime, EvictAfter: m.cfg.EvictAfter, Quarantine: m.cfg.Quarantine,
 	})
 	m.engine.Configure(engine.Config{Lists: m.cfg.AwaitInventory, Grace: m.cfg.Grace, Rules: f.without})
 	m.doubts.Configure(m.cfg.AwaitInventory)

@@ -23,7 +23,7 @@ const maxActions = 500
 
 // reserve keeps addresses back for an operator.
 func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
-	if err := m.ready(); err != nil {
+	if err := m.members.Ready(); err != nil {
 		return Reserving{}, err
 	}
 	if err := q.Check(); err != nil {
@@ -213,7 +213,7 @@ func (m *Machine) excludeTheirs(p *pool.Pool, of pool.Part, found *pool.Collisio
 
 // unreserve ends what an operator keeps back in a range.
 func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
-	if err := m.ready(); err != nil {
+	if err := m.members.Ready(); err != nil {
 		return Reserving{}, err
 	}
 	if !q.Kind.Operated() {

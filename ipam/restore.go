@@ -5,19 +5,12 @@ import (
 	"fmt"
 
 	"github.com/ringlet/ringlet/ipam/cluster"
-	"github.com/ringlet/ringlet/ipam/codec"
 	"github.com/ringlet/ringlet/ipam/doubt"
 	"github.com/ringlet/ringlet/ipam/engine"
-	"github.com/ringlet/ringlet/ipam/formation"
-	"github.com/ringlet/ringlet/ipam/former"
 	"github.com/ringlet/ringlet/ipam/holding"
-	"github.com/ringlet/ringlet/ipam/leave"
-	"github.com/ringlet/ringlet/ipam/newdb"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/replog"
-	"github.com/ringlet/ringlet/ipam/start"
-	"github.com/ringlet/ringlet/ipam/suspend"
 	"github.com/ringlet/ringlet/ipam/warning"
 )
 
@@ -111,7 +104,7 @@ func (l *Restoration) Visit(bucket string, key, value []byte) error {
 	case bucketIdentity:
 		return wrap(l.visitIdentity(string(key), value), "identity")
 	case cluster.Bucket:
-		return wrap(l.m.members.Contacts.Restore(key, value), "peer")
+		return wrap(l.m.members.RestoreContact(key, value), "peer")
 	case bucketChronicle:
 		return l.visitLog(string(key), value)
 	case engine.Bucket:
@@ -127,35 +120,12 @@ func (l *Restoration) Visit(bucket string, key, value []byte) error {
 
 func (l *Restoration) visitIdentity(key string, value []byte) error {
 	switch key {
-	case start.KeySelf, start.KeyClock, start.KeyLabel:
-		return l.m.members.Me.Restore(key, value)
-	case newdb.Key:
-		return l.m.members.NewDB.Restore(value)
-	case leave.KeyLeft, leave.KeyDrained:
-		return l.m.members.Wish.Restore(key, value)
-	case formation.KeyGaveWay:
-		l.m.members.Seeker.RestoreGaveWay()
-		return parseMark(value, "a note that a cluster was dissolved")
 	case keyHost: // of a release that took silence for an answer
-	case suspend.KeyOld, suspend.KeyGivenUp, suspend.KeyPlace:
-		return l.m.members.Suspension.Restore(key, value)
-	case former.Key:
-		return l.m.members.Former.Restore(value)
+		return nil
 	case replog.KeyNumber:
 		return l.log.Number(value)
-	default:
-		return fmt.Errorf("%w: its key", codec.ErrCorrupt)
 	}
-	return nil
-}
-
-// parseMark reads a record that is there or not, and says nothing else.
-func parseMark(value []byte, what string) error {
-	r := codec.NewReader(value)
-	if r.Byte("format") != formatRecord {
-		r.Fail("format of " + what)
-	}
-	return r.Done()
+	return l.m.members.Restore(key, value)
 }
 
 func wrap(err error, what string) error {
@@ -177,13 +147,4 @@ func (l *Restoration) visitLog(key string, value []byte) error {
 // have to leave out slots that the addresses in it follow from.
 func (l *Restoration) later() error {
 	return fmt.Errorf("%w: a later release has used it, at a level of the protocol that this one does not speak (it speaks %d): install that release again, the database is as it was", ErrForeign, l.m.cfg.Spoken)
-}
-
-// bootUp gives the peer its ID, if it has none yet, and raises its boot. Both
-// are on disk before anything is answered.
-func (m *Machine) bootUp() {
-	m.members.Me.Begin(m.cfg.Rand, formation.NewID)
-	m.log.Begin(m.members.Self(), m.members.Me.Boot())
-	m.trade.Begin(m.members.Self(), m.members.Me.Boot())
-	m.saveIdentity()
 }

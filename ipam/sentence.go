@@ -3,7 +3,6 @@ package ipam
 import (
 	"errors"
 	"net/netip"
-	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -63,10 +62,6 @@ func (m *Machine) quarantineText(id peer.ID) string {
 	return sentence.Quarantined(m.members.View().NameOf(id), m.refOf(id))
 }
 
-func (m *Machine) errOutdated() error {
-	return sentence.Outdated(m.cfg.Name, m.log.Level(), m.cfg.Spoken)
-}
-
 // errUntold makes a claim wait for a list that shows whether the holder lives.
 func (m *Machine) errUntold(p *pool.Pool, o addr.Offset, rec space.Record) error {
 	return waitFor(sentence.AddressUntold(m.cfg.Name, p.Pool, addr.Nth(p.CIDR, o), rec.Holder, rec.Since))
@@ -78,11 +73,6 @@ func (m *Machine) refOf(id peer.ID) string {
 		return sentence.Word(name)
 	}
 	return id.String()
-}
-
-// names joins the names of peers.
-func (m *Machine) names(peers []peer.ID) string {
-	return sentence.List(m.members.View().NamesOf(peers))
 }
 
 func (m *Machine) errNameTaken(name string, other *chronicle.Pool) error {
@@ -99,7 +89,7 @@ func (m *Machine) errOverlap(cidr netip.Prefix, p *pool.Pool) error {
 }
 
 // waitFor makes a call wait, and says what it is told if that was in vain.
-func waitFor(late error) error { return &waitError{late} }
+func waitFor(late error) error { return sentence.Wait(late) }
 
 // inTime reports whether the call that is being served may wait on, so that
 // nobody is told why it waits: many do, and each is tried again in each slot.
@@ -127,12 +117,7 @@ func (m *Machine) waitForMajority() error {
 	if m.inTime() {
 		return &waitError{}
 	}
-	live := m.members.View().LiveVoters()
-	away := slices.DeleteFunc(m.state.Voters(), func(id peer.ID) bool { return slices.Contains(live, id) })
-	if len(m.state.Roster) == 2 && len(away) == 1 {
-		return waitFor(sentence.NoVoteOfOther(m.cfg.Name, m.members.View().NameOf(away[0])))
-	}
-	return waitFor(sentence.NoAgreement(m.cfg.Name, m.members.View().NamesOf(away)))
+	return waitFor(m.members.NoMajority())
 }
 
 // waitForEarlier is waitForMajority where the opposite of what is asked for was asked for before, which
@@ -151,7 +136,7 @@ func lateError(err error) (*Error, bool) {
 	if !ok {
 		return nil, false
 	}
-	return errors.AsType[*Error](wait.late)
+	return errors.AsType[*Error](wait.Late)
 }
 
 // staysWanted says of a decision that an operator waited for in vain that it is
@@ -165,22 +150,4 @@ func (m *Machine) staysWanted(err error, shows string) error {
 		return waitFor(sentence.StaysWanted(late, shows, m.calls.current.partly))
 	}
 	return err
-}
-
-func (m *Machine) waitForCluster() error {
-	switch {
-	case m.log.IsOutdated():
-		return m.errOutdated()
-	case m.state.Slot == 0 && m.members.Seeker.LostNetworks() > 0:
-		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, but its engine has %s of ringlet, and other hosts may hold addresses of these: set RINGLET_JOIN to another host of the cluster, or RINGLET_BOOTSTRAP=1 if there is none", m.cfg.Name, sentence.Plural(m.members.Seeker.LostNetworks(), "network", "networks")))
-	case m.members.Seeker.LooksFirst(m.state.Slot):
-		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and looks for hosts that are in a cluster, before it founds one because of RINGLET_BOOTSTRAP=1: try again in a minute", m.cfg.Name))
-	case m.members.Seeker.IsForming(m.state.Slot):
-		return waitFor(failf(ErrNotReady, "ringlet on %s waits for the other hosts that found its cluster: it needs a majority of the %d hosts, and reaches %d, itself included; start ringlet on the others, and see ringlet status", m.cfg.Name, m.cfg.Formation.Size, m.members.Seeker.Met(m.members.View())))
-	case m.state.Slot == 0 && m.cfg.Formation.NamesNobody:
-		return waitFor(failf(ErrNotReady, "ringlet on %s has not found its cluster yet, and RINGLET_JOIN is empty: set RINGLET_BOOTSTRAP=1 if it is the only host, else RINGLET_JOIN to another one, and see ringlet status", m.cfg.Name))
-	case m.state.Slot == 0:
-		return waitFor(failf(ErrNotReady, "ringlet on %s has not found its cluster yet: check that the hosts in RINGLET_JOIN run ringlet and are reachable, and see ringlet status", m.cfg.Name))
-	}
-	return waitFor(failf(ErrNotReady, "ringlet on %s waits to be admitted to its cluster: check that a majority of the other hosts runs, and see ringlet status", m.cfg.Name))
 }

@@ -44,10 +44,13 @@ func TestNoSentenceIsForgotten(t *testing.T) {
 		}
 		shown.Write(text)
 	}
-	// What is refused while a decision is on its way, which no test can time.
-	seldom := []string{"%s cannot leave its cluster: %s", "the state of %s cannot be used: %v", "pool %s cannot be removed: %s"}
+	// What is refused while a decision is on its way, which no test can time, and what only a defect brings about.
+	seldom := []string{
+		"%s cannot leave its cluster: %s", "the state of %s cannot be used: %v", "pool %s cannot be removed: %s",
+		"ringlet on %s has stopped handing out addresses, because its own records contradict each other (%v): see ringlet status",
+	}
 	n := 0
-	for _, name := range []string{"sentence.go", "members.go", "operator.go", "sentence/address.go", "sentence/pool.go", "sentence/host.go"} {
+	for _, name := range []string{"sentence.go", "members.go", "operator.go", "membership/depart.go", "membership/standing.go", "sentence/address.go", "sentence/pool.go", "sentence/host.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -57,10 +60,18 @@ func TestNoSentenceIsForgotten(t *testing.T) {
 			if !ok || len(call.Args) < 2 {
 				return true
 			}
-			if f, isName := call.Fun.(*ast.Ident); !isName || f.Name != "failf" && f.Name != "Errorf" {
+			name := ""
+			switch f := call.Fun.(type) {
+			case *ast.Ident:
+				name = f.Name
+			case *ast.SelectorExpr:
+				name = f.Sel.Name
+			}
+			at, refuses := map[string]int{"failf": 1, "Errorf": 1, "passing": 0}[name]
+			if !refuses {
 				return true
 			}
-			lit, ok := call.Args[1].(*ast.BasicLit)
+			lit, ok := call.Args[at].(*ast.BasicLit)
 			if !ok {
 				return true
 			}

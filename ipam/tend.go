@@ -5,7 +5,6 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/departure"
 	"github.com/ringlet/ringlet/ipam/pool"
 )
 
@@ -44,70 +43,44 @@ func (m *Machine) stir() {
 // gives back what it does not need, leaves, takes over from its former self,
 // and says what it has to spare.
 func (m *Machine) tend() {
-	if m.pools.HasUnsighted() && m.ready() == nil {
+	if m.pools.HasUnsighted() && m.members.Ready() == nil {
 		m.sightNew()
 	}
 	if m.tended() {
 		return
 	}
-	if m.members.Wish.HasLeft() && m.members.IsMember() && !m.members.IsChecking() && m.usable() == nil {
+	if actions := m.members.LeaveAgain(); len(actions) > 0 {
 		m.pace.tendedAt = m.now.UnixNano()
-		m.background(chronicle.Evict{Peer: m.members.Self()}) // an admission that was on its way when it left
+		m.background(actions...)
 	}
-	if m.ready() != nil {
+	if m.members.Ready() != nil {
 		return
 	}
 	m.pace.tendedAt = m.now.UnixNano()
 	m.trade.Prune()
-	if m.raise(); m.ready() != nil {
+	if m.background(m.members.Raise()...); m.members.Ready() != nil {
 		return // to propose that it has learned of a slot that evicts it
 	}
 	m.meetUnlisted()
-	m.tellZone()
-	if m.members.View().Alone() && !m.members.IsDraining() && !m.members.Wish.IsLeaving() {
-		// All is its own, and nobody wants it, but for what is kept back for
-		// those that were lost.
-		m.members.Wish.SetDrained(false)
-		m.inherit()
-		m.endQuarantine()
-		for _, p := range m.pools.Sorted() {
-			m.tendUse(p)
-			m.retirePool(p)
-		}
-		return
+	m.background(m.members.TellZone()...)
+	alone := m.members.StaysAlone()
+	for actions := range m.members.Tend(host{m}) {
+		m.background(actions...)
 	}
-	if m.members.View().Alone() { // there is nobody to leave
-		m.members.Wish.Stay()
-		m.background(chronicle.SetState{Peer: m.members.Self(), Phase: chronicle.Active})
-	}
-	m.grow()
-	m.inherit()
-	m.reconsider()
-	m.background(departure.EvictSilent(m.members.View(), m.cfg.EvictAfter)...)
-	m.background(departure.ExpireLocks(m.members.View())...)
-	m.endQuarantine()
 	for _, p := range m.pools.Sorted() {
-		m.survey.Host(p)
-		if !m.members.View().CutOff() {
-			m.background(p.KeptEnough(m.cfg.Rest, m.members.IsDraining())...)
+		if !alone {
+			m.survey.Host(p)
+			if !m.members.View().CutOff() {
+				m.background(p.KeptEnough(m.cfg.Rest, m.members.IsDraining())...)
+			}
+			m.closeBehind(p)
 		}
-		m.closeBehind(p)
 		m.tendUse(p)
 		m.retirePool(p)
 	}
-	m.background(m.members.Wish.Next(m.members.View(), m.members.IsDraining())...)
-	m.trade.Announce(m.spaces())
-}
-
-// grow makes a peer that was admitted active once it has space. One that was draining
-// before it was evicted drains on: nobody has undone that.
-func (m *Machine) grow() {
-	settles := func(a chronicle.Action) bool {
-		s, ok := a.(chronicle.SetState)
-		return ok && s.Peer == m.members.Self()
-	}
-	if actions := m.members.Wish.Grow(m.members.View()); len(actions) > 0 && !m.log.IsUnderWay(settles) { // it may be to drain
-		m.background(actions...)
+	if !alone {
+		m.background(m.members.Next()...)
+		m.trade.Announce(m.spaces())
 	}
 }
 
@@ -166,9 +139,4 @@ func (m *Machine) retirePool(p *pool.Pool) {
 	if live := m.members.View().LiveVoters(); len(live) > 0 && live[0] == m.members.Self() {
 		m.background(chronicle.DeletePool{Pool: p.Key})
 	}
-}
-
-// inherit takes over the space of a former self of this peer (R27).
-func (m *Machine) inherit() {
-	m.background(departure.Inherit(m.members.View(), m.members.Machine(), m.members.Me.Joined())...)
 }

@@ -60,7 +60,7 @@ func (m *Machine) MayHandOut(cidr netip.Prefix, a netip.Addr) bool {
 		return false
 	}
 	kind, held := p.Space.Holds(o)
-	return held && kind != space.Kept && !pool.IsWarned(p.Space.Lookup(o)) || m.ready() == nil && !m.AwaitsLists() && p.Space.Usable(o)
+	return held && kind != space.Kept && !pool.IsWarned(p.Space.Lookup(o)) || m.members.Ready() == nil && !m.AwaitsLists() && p.Space.Usable(o)
 }
 
 // AwaitsLists reports whether this peer chooses no address for now, since its
@@ -82,22 +82,10 @@ type Identity struct {
 
 // Identity returns who this peer is, from its first step on.
 func (m *Machine) Identity() Identity {
-	id := Identity{ID: m.members.Self(), Name: m.cfg.Name, Boot: m.members.Me.Boot(), Nonce: m.members.Me.Nonce(), Known: map[peer.ID]string{}}
-	for _, other := range m.members.Contacts.IDs() {
-		if at := m.members.Contacts.Of(other).Addr; at != "" && !m.Gone(other) {
-			id.Known[other] = at
-		}
-	}
-	return id
+	return Identity{ID: m.members.Self(), Name: m.cfg.Name, Boot: m.members.Me.Boot(), Nonce: m.members.Me.Nonce(), Known: m.members.Known()}
 }
 
 // Gone reports whether a peer is not of this one's cluster, as far as is known
 // here, and nobody expects it back: it left, or its space was given up. One that
 // was evicted may return.
-func (m *Machine) Gone(id peer.ID) bool {
-	if m.state.Slot == 0 || m.state.Member(id) != nil {
-		return false
-	}
-	former := m.state.Gone(id)
-	return former == nil || former.Forgotten
-}
+func (m *Machine) Gone(id peer.ID) bool { return m.members.IsGone(id) }

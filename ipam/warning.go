@@ -8,7 +8,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
-	"github.com/ringlet/ringlet/ipam/suspend"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -52,7 +51,7 @@ func (m *Machine) endWarnings() {
 
 // toWarnOf returns the addresses of which this peer warns the others.
 func (m *Machine) toWarnOf() (out []netip.Addr) {
-	if m.members.Suspension.For(suspend.GivenUp) {
+	if m.members.IsGivenUp() {
 		return m.pools.Used()
 	}
 	if m.members.IsSuspended() {
@@ -74,7 +73,7 @@ func (m *Machine) warnOthers() {
 
 // warns reports whether this peer has to warn others.
 func (m *Machine) warns() bool {
-	if m.members.Suspension.For(suspend.GivenUp) {
+	if m.members.IsGivenUp() {
 		return true
 	}
 	return !m.warnings.IsEmpty() && !m.members.IsSuspended() && m.warnings.Count(m.members.Self()) > 0 && m.members.IsMember() // this is asked in each step
@@ -87,11 +86,11 @@ func (m *Machine) warnPeer(to peer.ID) {
 	}
 	all := m.toWarnOf()
 	if len(all) <= wire.MaxInUse {
-		m.send(to, wire.InUse{Addresses: all, All: true})
+		m.out.Send(to, wire.InUse{Addresses: all, All: true})
 		return
 	}
 	for part := range slices.Chunk(all, wire.MaxInUse) {
-		m.send(to, wire.InUse{Addresses: part})
+		m.out.Send(to, wire.InUse{Addresses: part})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/cluster"
+	"github.com/ringlet/ringlet/ipam/codec"
 	"github.com/ringlet/ringlet/ipam/effect"
 	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -70,8 +71,15 @@ func (s *Seeker) Configure(cfg Config) {
 
 func (s *Seeker) lacks(r rule.Set) bool { return s.cfg.Rules.Has(r) }
 
-// RestoreGaveWay takes in that this peer gave way before this start.
-func (s *Seeker) RestoreGaveWay() { s.gaveWay = time.Unix(0, 0) } // the start counts from then on
+// RestoreGaveWay takes in the record that this peer gave way before this start.
+func (s *Seeker) RestoreGaveWay(value []byte) error {
+	s.gaveWay = time.Unix(0, 0) // the start counts from then on
+	r := codec.NewReader(value)
+	if r.Byte("format") != formatGaveWay {
+		r.Fail("format of a note that a cluster was dissolved")
+	}
+	return r.Done()
+}
 
 // Start begins a start of this peer.
 func (s *Seeker) Start(self peer.ID) {

@@ -12,7 +12,7 @@ import (
 func Example() {
 	self, other := peer.ID{1}, peer.ID{2}
 	p := report.Picture{
-		Self: self, Name: "host-a", Standing: report.CutOff, Pending: 1,
+		Self: self, Name: "host-a", Standing: peer.CutOff, Pending: 1,
 		State: &chronicle.State{Slot: 7, Roster: []chronicle.Member{{Founder: chronicle.Founder{ID: other}}, {Founder: chronicle.Founder{ID: self}}}},
 		Peers: map[peer.ID]report.Peer{self: {Name: "host-a", Live: true}, other: {Name: "host-b"}},
 		Own:   report.Own{CutOff: true},

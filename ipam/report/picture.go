@@ -18,7 +18,7 @@ type Picture struct {
 	Now       time.Time
 	Self      peer.ID
 	Name      peer.Name // of this host
-	Standing  State
+	Standing  peer.Standing
 	Level     chronicle.Level // of the protocol that the cluster uses, as far as is known
 	Pending   int             // commands of this peer that are not decided
 	State     *chronicle.State
@@ -79,7 +79,7 @@ type Own struct {
 	Broken        error  // a broken invariant
 	Suspended     string // why it is suspended; empty: it is not
 	EndSuspension string // what ends that
-	Outside       Outside
+	Outside       peer.Outside
 	EngineHas     int           // with DatabaseLost: how many networks the engine has
 	Met           int           // other peers that it has heard of
 	Answered      int           // of them how many have answered while it checks its database
@@ -90,22 +90,6 @@ type Own struct {
 	Lists         Lists
 	BootedAlone   bool // no majority has answered since it started
 }
-
-// Outside is why a peer is in no cluster.
-type Outside uint8
-
-// The reasons.
-const (
-	Inside          Outside = iota
-	DatabaseLost            // its database is new, and the engine has networks of ringlet
-	LooksFirst              // it looks for a cluster before it founds one
-	AwaitsNetworks          // it founds a cluster unless the engine has networks
-	ListsNobody             // its settings name no other host
-	KnowsNobody             // its settings name no other host, and it waits for one all the same
-	NotFound                // it has not found its cluster
-	AwaitsAdmission         // it has, and is not a member yet
-	AwaitsReturn            // it was evicted
-)
 
 // Lists is what a peer with a new database waits for before it chooses an address.
 type Lists struct {

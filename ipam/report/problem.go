@@ -51,7 +51,9 @@ func (p *Picture) ownProblems() []row {
 }
 
 // stands reports whether the peer stands so in its cluster. One that lost its database knows no cluster.
-func (p *Picture) stands(s State) bool { return p.Standing == s && p.Own.Outside != DatabaseLost }
+func (p *Picture) stands(s peer.Standing) bool {
+	return p.Standing == s && p.Own.Outside != peer.DatabaseLost
+}
 
 // answered says how many hosts have answered a peer that looks for its cluster.
 func (p *Picture) answered() string {
@@ -73,22 +75,22 @@ func (p *Picture) standingProblems() []row {
 			o.EndSuspension,
 		},
 		{
-			o.Outside == DatabaseLost, Failed, "database-lost",
+			o.Outside == peer.DatabaseLost, Failed, "database-lost",
 			say("the database of this host is new, but its engine has %s of ringlet, and other hosts may hold addresses of these: it hands out no addresses until it has found those hosts; %s", sentence.Plural(o.EngineHas, "network", "networks"), p.answered()),
 			"set RINGLET_JOIN to another host of the cluster, also on the first host; if no host still has its data, set RINGLET_BOOTSTRAP=1 on one host, and let the others join it",
 		},
 		{
-			p.stands(Left), Failed, "left",
+			p.stands(peer.Left), Failed, "left",
 			"this host has left its cluster and hands out nothing",
 			"remove the plugin, or only its data to join again",
 		},
 		{
-			p.stands(Outdated), Failed, "outdated",
+			p.stands(peer.Outdated), Failed, "outdated",
 			say("the cluster uses level %d of the protocol, but the release on this host speaks at most %d: its containers keep their addresses, and it hands out no new ones", p.Level, p.Peers[p.Self].Speaks),
 			"upgrade ringlet on this host",
 		},
 		{
-			p.stands(Checking), Degraded, "checking",
+			p.stands(peer.Checking), Degraded, "checking",
 			say("this host has just started and asks the others whether its database is current; %s answered", sentence.Plural(o.Answered, "host has", "hosts have")),
 			"if this lasts, start or reconnect the other hosts",
 		},
@@ -100,42 +102,42 @@ func (p *Picture) joiningProblems() []row {
 	o, answered := &p.Own, p.answered()
 	return []row{
 		{
-			p.stands(Forming), Failed, "forming",
+			p.stands(peer.Forming), Failed, "forming",
 			fmt.Sprintf("this host founds a cluster with others and reaches %d of %d hosts, itself included; it needs a majority", o.FoundersMet, o.Founders),
 			"start ringlet on the other hosts, with the same RINGLET_JOIN and RINGLET_BOOTSTRAP",
 		},
 		{
-			o.Outside == LooksFirst, Failed, "joining",
+			o.Outside == peer.LooksFirst, Failed, "joining",
 			fmt.Sprintf("the database of this host is new, and it looks for hosts that are in a cluster, before it founds one because of RINGLET_BOOTSTRAP=1; %s", answered),
 			"wait a minute",
 		},
 		{
-			o.Outside == AwaitsNetworks, Failed, "joining",
+			o.Outside == peer.AwaitsNetworks, Failed, "joining",
 			"the database of this host is new, and it waits for its engine's list of networks before it founds a cluster",
 			"check that the engine answers docker network ls, and see the plugin's log; with RINGLET_BOOTSTRAP=1 it founds a cluster without the list",
 		},
 		{
-			o.Outside == ListsNobody, Failed, "joining",
+			o.Outside == peer.ListsNobody, Failed, "joining",
 			"this host has not found its cluster yet: RINGLET_JOIN lists no other host",
 			"list the other hosts in RINGLET_JOIN, too; on the first host of all leave it empty",
 		},
 		{
-			o.Outside == KnowsNobody, Failed, "joining",
+			o.Outside == peer.KnowsNobody, Failed, "joining",
 			"this host has not found its cluster yet, and RINGLET_JOIN is empty; " + answered,
 			"if it was the only host of its cluster, set RINGLET_BOOTSTRAP=1, so that it founds the cluster again; else set RINGLET_JOIN to another host of the cluster",
 		},
 		{
-			o.Outside == NotFound, Failed, "joining",
+			o.Outside == peer.NotFound, Failed, "joining",
 			"this host has not found its cluster yet; " + answered,
 			"check that ringlet runs on the hosts in RINGLET_JOIN; the first host of all has RINGLET_JOIN empty, or all hosts have the same list with themselves in it",
 		},
 		{
-			o.Outside == AwaitsReturn, Failed, "joining",
+			o.Outside == peer.AwaitsReturn, Failed, "joining",
 			"this host was evicted from its cluster and waits to be admitted again; it keeps its addresses",
 			"check that a majority of the other hosts runs and is reachable",
 		},
 		{
-			o.Outside == AwaitsAdmission, Failed, "joining",
+			o.Outside == peer.AwaitsAdmission, Failed, "joining",
 			"this host waits to be admitted to its cluster",
 			"check that a majority of the other hosts runs and is reachable",
 		},
@@ -145,7 +147,7 @@ func (p *Picture) joiningProblems() []row {
 // decidingProblems are why nothing is decided here.
 func (p *Picture) decidingProblems() []row {
 	o := &p.Own
-	runs := p.State.Member(p.Self) != nil && p.Standing != Left && p.Standing != Checking && p.Standing != Outdated
+	runs := p.State.Member(p.Self) != nil && p.Standing != peer.Left && p.Standing != peer.Checking && p.Standing != peer.Outdated
 	return []row{
 		{
 			runs && o.CutOff, Degraded, "cut-off",
@@ -250,7 +252,7 @@ func (p *Picture) peerProblems() []row {
 	})
 	rows := []row{
 		{
-			len(away) > 0 && p.State.Member(p.Self) != nil && !p.Own.CutOff && p.Standing != Checking, Degraded, "peer-unreachable",
+			len(away) > 0 && p.State.Member(p.Self) != nil && !p.Own.CutOff && p.Standing != peer.Checking, Degraded, "peer-unreachable",
 			say("unreachable: %s%s%s", p.names(away), silent, goesOn),
 			sentence.Away(refs...),
 		},

@@ -28,7 +28,7 @@ func picture() *report.Picture {
 		return chronicle.Member{Founder: chronicle.Founder{ID: id, Name: name}, Phase: chronicle.Active}
 	}
 	return &report.Picture{
-		Now: now, Self: self, Name: "host-a", Standing: report.Ready, Rest: time.Minute,
+		Now: now, Self: self, Name: "host-a", Standing: peer.Ready, Rest: time.Minute,
 		State: &chronicle.State{Slot: 7, Level: 2, Roster: []chronicle.Member{member(self, "host-a"), member(other, "host-b")}},
 		Peers: map[peer.ID]report.Peer{
 			self: {Name: "host-a", Live: true, Speaks: 2}, other: {Name: "host-b", Live: true, Speaks: 2}, gone: {Name: "host-c"},
@@ -54,28 +54,28 @@ func TestProblems(t *testing.T) {
 		"all is well":            {func(*report.Picture) {}, ""},
 		"an invariant is broken": {func(p *report.Picture) { p.Own.Broken = errors.New("I2") }, "broken-invariant: I2"},
 		"suspended":              {func(p *report.Picture) { p.Own.Suspended = "it is a copy" }, "suspended: because it is a copy"},
-		"left":                   {func(p *report.Picture) { p.Standing = report.Left }, "left: has left"},
-		"left, and cut off":      {func(p *report.Picture) { p.Standing, p.Own.CutOff = report.Left, true }, "left: has left"},
-		"checking, and cut off":  {func(p *report.Picture) { p.Standing, p.Own.CutOff, p.Own.Answered = report.Checking, true, 1 }, "checking: 1 host has answered"},
+		"left":                   {func(p *report.Picture) { p.Standing = peer.Left }, "left: has left"},
+		"left, and cut off":      {func(p *report.Picture) { p.Standing, p.Own.CutOff = peer.Left, true }, "left: has left"},
+		"checking, and cut off":  {func(p *report.Picture) { p.Standing, p.Own.CutOff, p.Own.Answered = peer.Checking, true, 1 }, "checking: 1 host has answered"},
 		"its database is lost": {func(p *report.Picture) {
-			p.Standing, p.Own.Outside, p.Own.EngineHas = report.Joining, report.DatabaseLost, 3
+			p.Standing, p.Own.Outside, p.Own.EngineHas = peer.Joining, peer.DatabaseLost, 3
 		}, "database-lost: has 3 networks"},
-		"it forms, and lost it":    {func(p *report.Picture) { p.Standing, p.Own.Outside = report.Forming, report.DatabaseLost }, "database-lost: "},
-		"forming":                  {func(p *report.Picture) { p.Standing, p.Own.Founders, p.Own.FoundersMet = report.Forming, 3, 1 }, "forming: reaches 1 of 3"},
-		"outdated":                 {func(p *report.Picture) { p.Standing, p.Level = report.Outdated, 3 }, "outdated: level 3 of the protocol, but the release on this host speaks at most 2"},
-		"it looks first":           {func(p *report.Picture) { p.Own.Outside = report.LooksFirst }, "joining: it looks for hosts"},
-		"it waits for the engine":  {func(p *report.Picture) { p.Own.Outside = report.AwaitsNetworks }, "joining: list of networks"},
-		"its list has only itself": {func(p *report.Picture) { p.Own.Outside = report.ListsNobody }, "joining: lists no other host"},
-		"no cluster is found":      {func(p *report.Picture) { p.Own.Outside, p.Own.Met = report.NotFound, 2 }, "joining: 2 hosts have answered"},
-		"it waits to be admitted":  {func(p *report.Picture) { p.Own.Outside = report.AwaitsAdmission }, "joining: waits to be admitted to"},
-		"it was evicted":           {func(p *report.Picture) { p.Own.Outside = report.AwaitsReturn }, "joining: keeps its addresses"},
+		"it forms, and lost it":    {func(p *report.Picture) { p.Standing, p.Own.Outside = peer.Forming, peer.DatabaseLost }, "database-lost: "},
+		"forming":                  {func(p *report.Picture) { p.Standing, p.Own.Founders, p.Own.FoundersMet = peer.Forming, 3, 1 }, "forming: reaches 1 of 3"},
+		"outdated":                 {func(p *report.Picture) { p.Standing, p.Level = peer.Outdated, 3 }, "outdated: level 3 of the protocol, but the release on this host speaks at most 2"},
+		"it looks first":           {func(p *report.Picture) { p.Own.Outside = peer.LooksFirst }, "joining: it looks for hosts"},
+		"it waits for the engine":  {func(p *report.Picture) { p.Own.Outside = peer.AwaitsNetworks }, "joining: list of networks"},
+		"its list has only itself": {func(p *report.Picture) { p.Own.Outside = peer.ListsNobody }, "joining: lists no other host"},
+		"no cluster is found":      {func(p *report.Picture) { p.Own.Outside, p.Own.Met = peer.NotFound, 2 }, "joining: 2 hosts have answered"},
+		"it waits to be admitted":  {func(p *report.Picture) { p.Own.Outside = peer.AwaitsAdmission }, "joining: waits to be admitted to"},
+		"it was evicted":           {func(p *report.Picture) { p.Own.Outside = peer.AwaitsReturn }, "joining: keeps its addresses"},
 		"cut off":                  {func(p *report.Picture) { p.Own.CutOff = true; live(p, other, false) }, "cut-off: away: host-b"},
 		"the other is away":        {func(p *report.Picture) { live(p, other, false) }, "peer-unreachable: host-b; this host has the deciding vote"},
 		"it is silent for a while": {func(p *report.Picture) {
 			live(p, other, false)
 			p.Others.Silent = report.Silence{Since: now, Ends: now.Add(time.Hour)}
 		}, "peer-unreachable: host-b, silent since 2026-03-01 09:30 UTC, evicted by itself at 2026-03-01 10:30 UTC"},
-		"away, while it checks":    {func(p *report.Picture) { p.Standing = report.Checking; live(p, other, false) }, "checking: "},
+		"away, while it checks":    {func(p *report.Picture) { p.Standing = peer.Checking; live(p, other, false) }, "checking: "},
 		"no decision for a while":  {func(p *report.Picture) { p.Own.Undecided = report.LongAgreement }, "no-agreement: for 5s"},
 		"no decision for a moment": {func(p *report.Picture) { p.Own.Undecided = report.LongAgreement - 1 }, ""},
 		"its list has not come":    {func(p *report.Picture) { p.Own.Lists.Own = true }, "inventory-awaited: until its engine lists them"},

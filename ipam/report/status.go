@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/poolid"
 )
 
@@ -23,37 +24,20 @@ const (
 // Status is what a peer knows of itself and its cluster, as the commands and
 // the API show it. It is a snapshot: nothing in it changes.
 type Status struct {
-	AsOf     time.Time    `json:"as_of,omitzero"` // when it was so, by this peer's clock
-	Verdict  Verdict      `json:"verdict"`
-	State    State        `json:"state"`
-	Cluster  string       `json:"cluster"` // cluster ID, 32 hexadecimal digits
-	Slot     uint64       `json:"slot"`    // last decided slot known here
-	Level    uint64       `json:"level"`   // of the protocol, that the cluster uses; 0: none yet
-	Pending  int          `json:"pending"` // commands of this peer that are not decided yet
-	Self     PeerStatus   `json:"self"`
-	Peers    []PeerStatus `json:"peers"`
-	Voters   []string     `json:"voters"` // peer IDs, in order
-	Pools    []PoolStatus `json:"pools"`
-	Networks []NetStatus  `json:"networks"`
-	Problems []Problem    `json:"problems"`
+	AsOf     time.Time     `json:"as_of,omitzero"` // when it was so, by this peer's clock
+	Verdict  Verdict       `json:"verdict"`
+	State    peer.Standing `json:"state"`
+	Cluster  string        `json:"cluster"` // cluster ID, 32 hexadecimal digits
+	Slot     uint64        `json:"slot"`    // last decided slot known here
+	Level    uint64        `json:"level"`   // of the protocol, that the cluster uses; 0: none yet
+	Pending  int           `json:"pending"` // commands of this peer that are not decided yet
+	Self     PeerStatus    `json:"self"`
+	Peers    []PeerStatus  `json:"peers"`
+	Voters   []string      `json:"voters"` // peer IDs, in order
+	Pools    []PoolStatus  `json:"pools"`
+	Networks []NetStatus   `json:"networks"`
+	Problems []Problem     `json:"problems"`
 }
-
-// State is where a peer stands among others, in one word.
-type State string
-
-// The states of a peer.
-const (
-	Alone     State = "alone"     // the only one of its cluster
-	Forming   State = "forming"   // founds a cluster with others, of whom some are missing
-	Joining   State = "joining"   // looks for a cluster, or waits to be admitted
-	Checking  State = "checking"  // has just started, and asks whether its database is up to date
-	Ready     State = "ready"     // can do everything
-	CutOff    State = "cut-off"   // reaches no majority: goes on with the space that it has
-	Leaving   State = "leaving"   // gives its space back
-	Left      State = "left"      // has left its cluster, for good
-	Outdated  State = "outdated"  // speaks less than its cluster uses: keeps what is held, hands out nothing
-	Suspended State = "suspended" // hands out nothing until somebody has seen to it
-)
 
 // PeerStatus is one peer of the roster, or one that was evicted from it.
 type PeerStatus struct {

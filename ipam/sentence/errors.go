@@ -70,3 +70,19 @@ func Code(err error) string {
 	}
 	return "internal"
 }
+
+// WaitError is a refusal whose cause may pass by itself: a call that gets it waits, and is served again when something has happened.
+type WaitError struct {
+	Late error // the answer when the call's time is over; it may be nil before
+}
+
+// Wait returns a refusal whose cause may pass.
+func Wait(late error) error { return &WaitError{late} }
+
+// Error returns the sentence, if there is one yet.
+func (e *WaitError) Error() string {
+	if e.Late == nil {
+		return "the call waits"
+	}
+	return e.Late.Error()
+}
