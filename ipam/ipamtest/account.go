@@ -45,8 +45,8 @@ func (a *Account) sum() uint64 {
 	return a.Held + a.Resting + a.Ready + a.Free + a.Reserved + a.Quarantined
 }
 
-// account says of each address of each pool what it is, by what the peers have on their disks and what the cluster has agreed on, and
-// looks whether that is all of them (I8); and whether every peer's own account comes to the same size.
+// account says of each address of each pool what it is, by what the peers have on their disks and what the cluster has agreed on,
+// and looks whether that is all of them (I8); and whether every peer's own account comes to the same size.
 func (c *cluster) account() {
 	for _, p := range c.oracle.state.Pools {
 		a := Account{Pool: p.CIDR, Size: uint64(p.Ring.Size())}
@@ -109,8 +109,12 @@ func (c *cluster) takeAll() {
 
 // takePool takes all of a pool from one peer.
 func (c *cluster) takePool(s *site, subnet netip.Prefix) {
-	if slices.ContainsFunc(c.sites, c.lacksOwn) {
-		c.pass(25 * time.Second) // hosts ask again and again for what they have themselves
+	if slices.ContainsFunc(c.sites, func(s *site) bool {
+		// A host that started over asks again and again for its own address, which no other host has any more.
+		i, known := c.addrs[s.own()]
+		return known && s.rejoined > 0 && !c.oracle.of(s).held[i] && !c.oracle.heldBeside(s.own(), s.index)
+	}) {
+		c.pass(25 * time.Second)
 	}
 	want, own := c.obtainable(s, subnet), c.ownHeld(s, subnet)
 	got := 0
@@ -144,13 +148,6 @@ func (c *cluster) takePool(s *site, subnet netip.Prefix) {
 	}
 }
 
-// lacksOwn reports whether a host that began anew has yet to have its own address again, though nobody else has it any more.
-func (c *cluster) lacksOwn(s *site) bool {
-	a := s.own()
-	i, known := c.addrs[a]
-	return known && s.rejoined > 0 && !c.oracle.of(s).held[i] && !c.oracle.heldBeside(a, s.index)
-}
-
 // ownHeld counts the addresses of a pool that other hosts have themselves on their LAN, as their peers know.
 func (c *cluster) ownHeld(s *site, subnet netip.Prefix) (n int) {
 	for _, t := range c.sites {
@@ -177,8 +174,8 @@ func (c *cluster) obtainable(s *site, subnet netip.Prefix) (n int) {
 	return n
 }
 
-// heldByMember reports whether a site of the cluster holds the address. One that was given up, and has left since, holds what it has
-// itself for the time that it joins again; nobody else heeds that.
+// heldByMember reports whether a site of the cluster holds the address. One that was given up, and has left since, holds what it
+// has itself for the time that it joins again; nobody else heeds that.
 func (c *cluster) heldByMember(p *chronicle.Pool, o addr.Offset) bool {
 	i := c.addrs[p.CIDR.Addr()] + int(o)
 	return slices.ContainsFunc(c.sites, func(s *site) bool { return c.oracle.of(s).held[i] && c.oracle.state.Member(s.id) != nil })

@@ -2,7 +2,6 @@ package ipamtest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -19,13 +18,12 @@ func (c *cluster) clearAway() {
 	if c.breach != nil || slices.ContainsFunc(c.sites, func(s *site) bool { return !s.cfg.AwaitInventory }) {
 		return // without lists nobody tells of a release that was lost
 	}
-	rnd := rand.New(rand.NewPCG(c.o.Seed, 0xc1ea))
 	c.tracef("all is removed")
 	for _, s := range c.sites {
 		for _, x := range s.engine.containers {
 			switch {
 			case x.busy || !x.running || s.machine == nil:
-			case rnd.IntN(3) > 0:
+			case c.rnd.IntN(3) > 0:
 				s.engine.stop(x)
 			default:
 				s.engine.ended(x)
@@ -42,7 +40,7 @@ func (c *cluster) clearAway() {
 			case !n.ready || n.users > 0:
 				c.fail("test", "%s has a network that cannot be removed: %+v, %+v", s, n, e.containers)
 				return
-			case rnd.IntN(3) > 0:
+			case c.rnd.IntN(3) > 0:
 				e.giveBack(n)
 			default:
 				e.lose(n)
@@ -130,7 +128,7 @@ func (c *cluster) taken() string {
 		}
 		for _, r := range p.Reserved {
 			if r.Kind.Shared() && c.count["Forget"] > 0 {
-				continue // whoever was forgotten may be back, and name it
+				continue // a host that was forgotten may be back, and name it
 			}
 			if !r.Kind.Fixed() {
 				return fmt.Sprintf("%v of %v is kept back as %v (%q)", r.Range, p.CIDR, r.Kind, r.Note)

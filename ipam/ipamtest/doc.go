@@ -1,16 +1,25 @@
-// Package ipamtest simulates clusters of the real core: the clock is a number, the disk a map, and a crash may come between any two
-// effects.
+// Package ipamtest simulates clusters of the real core: hosts with clocks that drift, disks that lose what was not committed, engines
+// with containers, users and operators, and between the hosts a network that loses, delays, doubles and misdelivers. A crash may come
+// between any two effects. One seed makes one schedule.
 //
-// [Simulate] runs whole clusters: hosts with clocks that drift, disks that lose what was not committed, engines with containers,
-// and between them a network that loses, delays, doubles and misdelivers. One seed makes one schedule. A nemesis strikes (see
-// [Weather]), an oracle that sees everything at once compares after each commit, and when the faults are over everything has to
-// come right: all peers agree, nothing is held by nobody, and every address that there is can be had. A [BreachError] names the
-// invariant that broke. What lockers were told (see [Operation]) can be compared with a lock for each address by somebody who knows
-// nothing of all this.
+// [Simulate] draws the [Weather] and runs it. When the faults are over everything has to come right: all peers agree, nothing is held
+// by nobody, and every address that there is can be had. A [BreachError] names the invariant that broke. To read on, from the top:
 //
-// Two releases of the core are compared with TestSimHashes (nothing may change: a change that only moves code) and TestSimAnswers
-// (what was granted and is refused now, which no invariant shows). Both write a file with the one release and compare with the
-// other.
+//   - simulate.go: the schedule, its options and its result. weather.go: all that is drawn, in one table. nemesis.go: the faults, in
+//     one table, and what happens again and again. script.go: what takes time, written as if it could wait.
+//   - site.go, process.go: a host, and the plugin's process on it. network.go, recorder.go: what is between hosts. lan.go: the
+//     addresses that hosts have themselves.
+//   - dockerd.go, container.go, starts.go, lists.go: what an engine asks, and lists. users.go, locker.go: who has it do so, and
+//     clients. keepback.go: operators. identities.go, locks.go: label sets and locks.
+//   - absence.go, givenup.go, recovery.go: hosts that are away, that were given up and start over, and clusters that lost a majority.
+//     fairness.go: what keeps a schedule winnable.
+//   - oracle.go, history.go, kept.go: who sees everything at once, and compares after each commit.
+//   - settle.go, account.go, naming.go, clearaway.go: what must be so in the end.
+//   - effects.go, trace.go: what machines do, as a hash, as counts, as answers and as text.
+//
+// What lockers were told (see [Operation]) can be compared with a lock for each address, without any knowledge of all this. Two releases
+// of the core are compared with TestSimHashes (nothing may change: a change that only moves code) and TestSimAnswers (what was granted
+// and is refused now, which no invariant shows). Both write a file with the one release and compare with the other.
 //
 // Nothing here is used in production.
 package ipamtest

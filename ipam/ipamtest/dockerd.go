@@ -46,27 +46,6 @@ type network struct {
 	users   int  // containers on it, or about to be
 }
 
-// container is one that is, or is not, running.
-type container struct {
-	id      string // by which the oracle knows it
-	name    string
-	names   []string   // that it has, or had
-	ends    []endpoint // while it starts, runs or stops
-	running bool
-	busy    bool // it starts or stops, or the engine starts under it
-	shown   bool // in inventories
-	told    bool // an inventory has shown it
-	runs    int
-}
-
-// endpoint is a container's part of a network.
-type endpoint struct {
-	network *network
-	mac     ipam.MAC
-	user    string     // what the oracle calls the container there
-	address netip.Addr // valid: it has one
-}
-
 // after has something happen in a while, unless the host has lost its power by then.
 func (e *engine) after(d time.Duration, run func()) {
 	lives := e.living()
@@ -91,7 +70,7 @@ func (e *engine) boot() {
 	e.life++
 	e.starting = false
 	switch {
-	case e.s.c.customs.orderly:
+	case e.s.c.w.Orderly:
 		e.startInOrder()
 	case len(e.networks) > 0:
 		e.replay()
@@ -104,8 +83,8 @@ func (e *engine) powerOff() {
 	e.life++
 	for _, x := range e.containers {
 		for _, end := range e.ended(x) {
-			if e.s.c.customs.orderly && end.network.ready {
-				e.left = append(e.left, parting{e.s, end.network, end.address})
+			if e.s.c.w.Orderly && end.network.ready {
+				e.left = append(e.left, parting{end.network, end.address})
 			}
 		}
 		e.off(x)
@@ -170,7 +149,7 @@ func (e *engine) tryAgain(r ipam.Request, done func(ipam.Reply, bool), wait time
 	case *ipam.AddressRequest:
 		of = q.Network.ID()
 	case *ipam.AddressRelease:
-		if of = q.Network.ID(); s.c.partings.ongoing {
+		if of = q.Network.ID(); s.c.w.Modern {
 			of = "" // that locks nothing
 		}
 	default:
@@ -210,9 +189,13 @@ func (e *engine) makeNetwork(n *network) {
 		r, ok := t.ask(e.s, &q)
 		if !ok || r.Err != nil {
 			e.drop(n)
-			if !ok && c.customs.chance(c.customs.repeats) {
+			if !ok && c.chance(c.w.Remade) {
 				c.count["made once more"]++
-				e.after(c.about(5*time.Second), func() { e.repeat(n) })
+				e.after(c.about(5*time.Second), func() {
+					if !c.calm {
+						e.makeNetwork(&network{name: e.newName(), bridge: n.bridge, request: n.request})
+					}
+				})
 			}
 			return
 		}
@@ -226,9 +209,9 @@ func (e *engine) makeNetwork(n *network) {
 			return
 		}
 		// Now the network driver makes it. The engine lists it once it is made.
-		if h := &c.partings; h.ongoing && h.lists.IntN(4) == 0 {
+		if c.w.Modern && c.rnd.IntN(4) == 0 {
 			c.count["network takes long to make"]++
-			t.sleep(time.Duration(h.lists.Int64N(int64(5 * time.Second))))
+			t.sleep(c.between(0, 5*time.Second))
 		}
 		n.ready = n.ready || e.knows(n)
 	})
@@ -336,174 +319,4 @@ func (e *engine) giveBack(n *network) {
 	e.s.call(&ipam.PoolRelease{Network: n.Network}, func(ipam.Reply, bool) {
 		e.parting = slices.DeleteFunc(e.parting, func(m *network) bool { return m == n })
 	})
-}
-
-// request is what the engine asks for an endpoint. A valid address is that of --ip.
-func (e *engine) request(x *container, k int, a netip.Addr) *ipam.AddressRequest {
-	c, end := e.s.c, &x.ends[k]
-	q := &ipam.AddressRequest{Network: end.network.Network, Purpose: ipam.ForContainer, Name: x.name, MAC: end.mac}
-	if c.chance(1000) && !c.customs.bare || e.old {
-		q.Name = "" // an engine before 29
-	}
-	if c.chance(c.w.Claims) {
-		q.Address = c.wanted(end.network.Pool)
-	}
-	q.Address = c.claimed(end.network.Pool, q.Address)
-	if a.IsValid() {
-		q.Address = a
-	}
-	if c.customs.bare {
-		q.MAC = ipam.MAC{}
-		if e.nameless() {
-			q.Name = ""
-		}
-		if q.Name == "" {
-			q.Address = netip.Addr{} // containers with --ip are not supported there (R30)
-		}
-	}
-	return q
-}
-
-// nameless reports whether the engine is one from before 29, where all of them give no MACs.
-func (e *engine) nameless() bool { return e.s.index%3 != 2 }
-
-// start asks for the addresses of a container, one endpoint after the other, and again if the plugin dies over the first.
-func (e *engine) start(x *container, q *ipam.AddressRequest, tries int) {
-	c := e.s.c
-	e.do(func(t *script) {
-		for k := 0; k < len(x.ends); {
-			r, ok := t.ask(e.s, q)
-			ticket := r.Address.Ticket
-			switch {
-			case !ok && tries > 1:
-				t.sleep(c.about(time.Second))
-				tries--
-			case !ok || r.Err != nil:
-				e.fail(x)
-				if ok && c.rnd.IntN(8) == 0 {
-					e.look() // of a start that fails the engine may not release all
-				}
-				return
-			case !c.calm && c.chance(c.w.Deaf):
-				if !ticket.IsZero() {
-					e.s.call(&ipam.Withdrawal{Ticket: ticket}, nil)
-				}
-				e.fail(x)
-				return
-			case !c.calm && !ticket.IsZero() && c.chance(c.w.Stranger):
-				c.count["stranger"]++
-				t.ask(e.s, &ipam.Stranger{Ticket: ticket, MAC: ipam.MAC{0x0a, 1}})
-			default:
-				x.ends[k].address = r.Address.Address.Addr()
-				c.count["container"]++
-				c.oracle.uses(e.s, x.ends[k].address, x.ends[k].user)
-				if k > 0 {
-					c.count["second address"]++
-				}
-				if k++; k < len(x.ends) {
-					q, tries = e.request(x, k, netip.Addr{}), 1
-				}
-			}
-		}
-		x.busy, x.running = false, true
-		x.runs++
-		run := x.runs
-		c.after(c.between(0, c.w.Lag), func() { x.shown = x.shown || x.runs == run && x.running })
-	})
-}
-
-// fail ends a start. Engines release what it has got until then, or forget to.
-func (e *engine) fail(x *container) {
-	for _, end := range e.ended(x) {
-		if e.s.c.habits.rnd.IntN(2) == 0 {
-			e.s.call(end.network.release(end.address), nil)
-		}
-	}
-	e.off(x)
-}
-
-// ended notes that a container does not use its addresses any more, and returns the endpoints that had one.
-func (e *engine) ended(x *container) (had []endpoint) {
-	for i := range x.ends {
-		if end := &x.ends[i]; end.address.IsValid() {
-			had = append(had, *end)
-			e.s.c.oracle.leaves(e.s, end.address, end.user)
-			end.address = netip.Addr{}
-		}
-	}
-	x.running, x.shown, x.told = false, false, false
-	return had
-}
-
-// off notes that a container does not run.
-func (e *engine) off(x *container) {
-	e.leave(x)
-	x.busy = false
-}
-
-// leave notes that a container is on no network.
-func (e *engine) leave(x *container) {
-	for _, end := range x.ends {
-		end.network.users--
-	}
-	x.ends = nil
-}
-
-// stop stops a container. Its addresses are not used from here on; whether the plugin hears of that is another matter.
-func (e *engine) stop(x *container) {
-	x.busy = true
-	had := e.ended(x)
-	if e.s.c.partings.ongoing && !e.old {
-		e.leave(x) // later engines do not count what is on a network
-	}
-	e.do(func(t *script) {
-		for _, end := range had {
-			e.part(t, end)
-		}
-		e.off(x)
-	})
-	if len(had) == 1 {
-		e.loop(x, had[0])
-	}
-}
-
-// parting is an endpoint that is on no list any more, and whose address has yet to be released.
-type parting struct {
-	site    *site
-	network *network
-	address netip.Addr
-}
-
-// part releases the address of an endpoint that is on no list any more. An engine takes an endpoint off its store first, and so off
-// its lists, has the network driver take it down, which may last, and then releases the address: once, but to a process that is
-// away again and again for 15 seconds. In the meantime anybody may ask for the address.
-func (e *engine) part(t *script, end endpoint) {
-	c, h := e.s.c, &e.s.c.partings
-	if !c.calm && h.chance(h.slow) {
-		c.count["parting"]++
-		starts := e.starts
-		if e.linger(t, parting{e.s, end.network, end.address}); e.starts != starts { // the engine that would have released it is no more
-			c.count["never released"]++
-			return
-		}
-		if c.oracle.use[c.addrs[end.address]].site != 0 {
-			c.count["released above another"]++
-		}
-	}
-	t.ask(e.s, end.network.release(end.address))
-}
-
-// linger has an endpoint go that takes its time, and its address wait for its release.
-func (e *engine) linger(t *script, p parting) {
-	h := &e.s.c.partings
-	h.going = append(h.going, p)
-	defer func() {
-		i := slices.Index(h.going, p)
-		h.going = slices.Delete(h.going, i, i+1)
-	}()
-	takes := h.between(0, h.most)
-	if h.chance(h.wanted) {
-		e.contend(p, h.between(0, takes+time.Second))
-	}
-	t.sleep(takes)
 }

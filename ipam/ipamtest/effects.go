@@ -17,64 +17,31 @@ var table = crc64.MakeTable(crc64.ECMA)
 
 // noteNames are the kinds of notes. A hash and a count go by the name: the numbers may change.
 var noteNames = [...]string{
-	ipam.NotePoolCreated: "pool created",
-	ipam.NotePoolDeleted: "pool deleted",
-	ipam.NotePressed:     "pressed",
-	ipam.NoteLeakFound:   "leak found",
-	ipam.NoteLeakMended:  "leak mended",
-	ipam.NoteAdopted:     "adopted",
-	ipam.NoteConflict:    "conflict",
-	ipam.NoteTakenOver:   "taken over",
-	ipam.NoteNetworkGone: "network gone",
-	ipam.NoteFounded:     "founded",
-	ipam.NoteLate:        "late release",
-	ipam.NoteWithdrawn:   "withdrawn",
-	ipam.NoteJoined:      "joined",
-	ipam.NoteEvicted:     "evicted",
-	ipam.NotePeerJoined:  "peer joined",
-	ipam.NotePeerLeft:    "peer left",
-	ipam.NotePeerEvicted: "peer evicted",
-	ipam.NoteInherited:   "inherited",
-	ipam.NoteSuspended:   "suspended",
-	ipam.NoteBootedAlone: "booted alone",
-	ipam.NoteGaveWay:     "gave way",
-	ipam.NoteForgotten:   "forgotten",
-	ipam.NoteRecovered:   "recovered",
-	ipam.NoteGiven:       "given",
-	ipam.NoteStranger:    "stranger",
-	ipam.NoteStrangerEnd: "stranger ended",
-	ipam.NoteGranted:     "granted",
-	ipam.NoteFreed:       "freed",
-	ipam.NoteDescribed:   "described",
-	ipam.NoteMoved:       "moved",
-	ipam.NoteAnswered:    "answered",
-	ipam.NoteDoubted:     "doubted",
-	ipam.NoteUnclear:     "unclear",
-	ipam.NoteParted:      "parted",
-	ipam.NoteLocked:      "locked",
-	ipam.NoteUnlocked:    "unlocked",
-	ipam.NoteLockExpired: "lock expired",
+	ipam.NotePoolCreated: "note pool created", ipam.NotePoolDeleted: "note pool deleted", ipam.NotePressed: "note pressed",
+	ipam.NoteLeakFound: "note leak found", ipam.NoteLeakMended: "note leak mended", ipam.NoteAdopted: "note adopted",
+	ipam.NoteConflict: "note conflict", ipam.NoteTakenOver: "note taken over", ipam.NoteNetworkGone: "note network gone",
+	ipam.NoteFounded: "note founded", ipam.NoteLate: "note late release", ipam.NoteWithdrawn: "note withdrawn", ipam.NoteJoined: "note joined",
+	ipam.NoteEvicted: "note evicted", ipam.NotePeerJoined: "note peer joined", ipam.NotePeerLeft: "note peer left",
+	ipam.NotePeerEvicted: "note peer evicted", ipam.NoteInherited: "note inherited", ipam.NoteSuspended: "note suspended",
+	ipam.NoteBootedAlone: "note booted alone", ipam.NoteGaveWay: "note gave way", ipam.NoteForgotten: "note forgotten",
+	ipam.NoteRecovered: "note recovered", ipam.NoteGiven: "note given", ipam.NoteStranger: "note stranger",
+	ipam.NoteStrangerEnd: "note stranger ended", ipam.NoteGranted: "note granted", ipam.NoteFreed: "note freed", ipam.NoteDescribed: "note described",
+	ipam.NoteMoved: "note moved", ipam.NoteAnswered: "note answered", ipam.NoteDoubted: "note doubted", ipam.NoteUnclear: "note unclear",
+	ipam.NoteParted: "note parted", ipam.NoteLocked: "note locked", ipam.NoteUnlocked: "note unlocked", ipam.NoteLockExpired: "note lock expired",
 }
 
+// noteName is the name under which a note is counted.
 func noteName(k ipam.NoteKind) string {
 	if int(k) < len(noteNames) && noteNames[k] != "" {
 		return noteNames[k]
 	}
-	return fmt.Sprintf("kind %d", k)
+	return fmt.Sprintf("note kind %d", k)
 }
-
-// noteKeys are the names under which notes are counted: one is counted in most steps.
-var noteKeys = func() (keys [256]string) {
-	for k := range keys {
-		keys[k] = "note " + noteName(ipam.NoteKind(k))
-	}
-	return keys
-}()
 
 // heed takes note of all that a step of a host wants done.
 func (c *cluster) heed(s *site, fx *ipam.Effects) {
 	for i := range fx.Note {
-		c.count[noteKeys[fx.Note[i].Kind]]++
+		c.count[noteName(fx.Note[i].Kind)]++
 	}
 	for i := range fx.Reply {
 		c.heedReply(s, &fx.Reply[i])
@@ -120,39 +87,21 @@ func appendReply(b []byte, r *ipam.Reply) []byte {
 	if r.Err != nil {
 		return appendText(appendText(b, ipam.Code(r.Err)), r.Err.Error())
 	}
-	if g := &r.Address; g.Address.IsValid() {
-		b = g.Address.AppendTo(b)
-		b = binary.AppendUvarint(b, g.Ticket.Pool.Slot)
-		b = binary.AppendUvarint(b, uint64(g.Ticket.Pool.Place))
-		b = binary.AppendUvarint(b, uint64(g.Ticket.Offset))
-		b = binary.AppendUvarint(b, g.Ticket.Serial)
+	return fmt.Appendf(b, "%v %v %v %v %t %v %v %v %v %d", r.Address, deref(r.Pool), r.Addresses, deref(r.Status), r.Created,
+		deref(r.Forgetting), deref(r.Reserving), r.Collected, r.Again, r.Fence)
+}
+
+// deref returns what is behind a pointer, if anything is.
+func deref[T any](p *T) any {
+	if p == nil {
+		return nil
 	}
-	if r.Pool != nil {
-		b = fmt.Appendf(b, "pool %v", *r.Pool)
-	}
-	if len(r.Addresses) > 0 {
-		b = fmt.Appendf(b, "addresses %v", r.Addresses)
-	}
-	if r.Status != nil {
-		b = fmt.Appendf(b, "status %v %t", *r.Status, r.Created)
-	}
-	if r.Forgetting != nil {
-		b = fmt.Appendf(b, "forgetting %v", *r.Forgetting)
-	}
-	if r.Reserving != nil {
-		b = fmt.Appendf(b, "reserving %v", *r.Reserving)
-	}
-	if len(r.Collected) > 0 {
-		b = fmt.Appendf(b, "collected %v", r.Collected)
-	}
-	return binary.AppendVarint(b, int64(r.Again))
+	return *p
 }
 
 func appendNote(b []byte, n *ipam.Note) []byte {
 	b = appendText(b, noteName(n.Kind))
-	b = n.Pool.AppendTo(b)
-	b = n.Address.AppendTo(append(b, ' '))
-	b = n.Last.AppendTo(append(b, ' '))
+	b = fmt.Appendf(b, "%v %v %v ", n.Pool, n.Address, n.Last)
 	for _, text := range [...]string{n.Holder, n.From, n.To, n.Use.Kind, n.Use.Container, n.Use.Name} {
 		b = appendText(b, text)
 	}
@@ -160,7 +109,7 @@ func appendNote(b []byte, n *ipam.Note) []byte {
 	return binary.AppendVarint(b, n.Use.Since.UnixNano())
 }
 
-// heedReply counts a refusal by its class, and tells of the answer whoever listens.
+// heedReply counts a refusal by its class, and reports the answer to [Options.Respond].
 func (c *cluster) heedReply(s *site, r *ipam.Reply) {
 	class := Granted
 	if r.Err != nil {

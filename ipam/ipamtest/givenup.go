@@ -41,7 +41,7 @@ func (o *oracle) givenUp(id peer.ID) {
 	s.rejoinLater()
 }
 
-// hasAgain takes note that a host has an address again that somebody on it has used all the while.
+// hasAgain takes note that a host has an address again that a container on it has used all the while.
 func (o *oracle) hasAgain(s *site, v *sights, i int) {
 	if v.lost[i] == "" || v.outside {
 		return
@@ -86,7 +86,7 @@ func (o *oracle) unheard(s *site) {
 	}
 }
 
-// heeded reports a grant of an address of which the host's peer was warned, as somebody on another host uses it, or on this one
+// heeded reports a grant of an address of which the host's peer was warned, as a container on another host uses it, or on this one
 // since before its peer started over.
 func (o *oracle) heeded(s *site, i int, name string) {
 	v := o.of(s)
@@ -118,14 +118,11 @@ func (s *site) isSuspended() bool {
 // rejoinLater has an operator have the peer start over, some time after it has found out that it was given up.
 func (s *site) rejoinLater() {
 	c := s.c
-	c.after(c.absences.late(), func() {
-		switch {
-		case !s.outside() || c.breach != nil || c.calm:
-		case s.absent == nil && s.stopped <= c.now && s.isSuspended() && !c.unsettled():
-			s.rejoin()
-		default:
-			s.rejoinLater()
+	c.script(func() bool { return s.outside() && c.breach == nil && !c.calm }, func(t *script) {
+		for t.sleep(c.late()); s.absent != nil || s.stopped > c.now || !s.isSuspended() || c.unsettled(); {
+			t.sleep(c.late())
 		}
+		s.rejoin()
 	})
 }
 
@@ -153,12 +150,10 @@ func (s *site) rejoin() {
 	c.count["rejoined"]++
 	c.tracef("%s starts over", s)
 	c.oracle.ended(s)
-	c.oracle.lost(s)
-	v := c.oracle.of(s)
-	v.outside, v.told = false, map[int]time.Duration{}
-	s.forgetGateways()
+	s.beginAnew()
+	s.forgetGateways() // which the old database alone knew
 	s.begin(m)
-	s.disk, s.beat, s.settled, s.rejoined = machinetest.Disk{}, nil, false, c.now
+	s.beat, s.rejoined = nil, c.now
 	waiting := s.calls
 	s.calls = nil
 	// The new database is put in the place of the old one when this is on it.
@@ -193,16 +188,14 @@ func (s *site) rejoin() {
 // claimSoon has the host's process claim what its clients had before, again and again until each has it or is refused it for good.
 func (s *site) claimSoon() {
 	c := s.c
-	c.after(c.absences.between(time.Second, 5*time.Second), func() {
-		if s.machine == nil || s.outside() || s.dead || c.breach != nil {
-			return
-		}
-		list := s.machine.Unclaimed()
-		for _, q := range list {
-			s.claimAgain(q)
-		}
-		if len(list) > 0 {
-			s.claimSoon()
+	c.script(func() bool { return s.machine != nil && !s.outside() && !s.dead && c.breach == nil }, func(t *script) {
+		for more := true; more; {
+			t.sleep(c.between(time.Second, 5*time.Second))
+			list := s.machine.Unclaimed()
+			for _, q := range list {
+				s.claimAgain(q)
+			}
+			more = len(list) > 0
 		}
 	})
 }
@@ -271,10 +264,7 @@ func (c *cluster) settleLost() {
 		c.pass(10 * time.Second)
 		s.engine.removeAll()
 		c.pass(10 * time.Second)
-		for range 3 {
-			s.engine.look()
-			c.pass(30 * time.Second)
-		}
+		c.lookAll(3, 30*time.Second)
 	}
 	c.freeSetAside()
 	for range 21 { // until nobody warns any more, and nobody heeds what was said last
@@ -312,12 +302,12 @@ func (c *cluster) freeSetAside() {
 	}
 }
 
-// hasLost reports whether somebody on the host uses what is not its own.
+// hasLost reports whether a container on the host uses what is not its own.
 func (s *site) hasLost() bool {
 	return slices.ContainsFunc(s.c.oracle.of(s).lost, func(name string) bool { return name != "" })
 }
 
-// clearLost has users stop all that is on hosts where somebody uses what is not the host's own.
+// clearLost has users stop all that is on hosts where a container uses what is not the host's own.
 func (c *cluster) clearLost() {
 	for s := range c.running() {
 		if s.absent == nil && s.hasLost() {
@@ -344,15 +334,4 @@ func (c *cluster) isNobodys(s *site, k int) bool {
 		return t.Owner == s.id || c.siteOf(t.Owner) != nil && c.oracle.state.Member(t.Owner) != nil || t.Owner == ring.Free
 	}
 	return false
-}
-
-// mayBeGivenUp reports whether the host may be given up with all that it has: nobody is asked anything, and the others do without
-// it.
-func (s *site) mayBeGivenUp() bool {
-	c, e := s.c, &s.engine
-	if len(s.calls) > 0 || len(e.left) > 0 || len(s.lockers) > 0 || s.leaving || s.batch.pending || s.stopped > c.now ||
-		s.machine.AwaitsLists() || c.oracle.state.Member(s.id) == nil || !c.goesOn(s, s) || e.asking() || e.starting || e.unready() {
-		return false
-	}
-	return !slices.ContainsFunc(e.clients, func(x *client) bool { return x.busy })
 }

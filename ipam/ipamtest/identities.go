@@ -19,31 +19,21 @@ type identities struct {
 	wants []string          // what hosts have asked for last
 }
 
-// identify has hosts ask for numbers of label sets, and has some of these be collected, whether or not anybody needs them.
+// identify has a host ask for numbers of label sets, and has some of these be collected, whether or not anybody needs them.
 func (c *cluster) identify() {
-	if c.w.Identities == 0 {
+	if !c.isUnited() { // two clusters have numbers of their own
 		return
 	}
-	c.after(c.about(c.w.IdentifyEvery), func() {
-		if c.calm {
-			return
-		}
-		if !c.isUnited() { // two clusters have numbers of their own
-			c.identify()
-			return
-		}
-		q := &ipam.IdentityRequest{}
-		for range 1 + c.rnd.IntN(8) {
-			q.Labels = append(q.Labels, fmt.Sprintf("app=%d;tier=%d", c.rnd.IntN(c.w.Identities), c.rnd.IntN(3)))
-		}
-		ids := &c.oracle.identities
-		if ids.wants = q.Labels; ids.last > 0 && c.rnd.IntN(2) == 0 {
-			q.Collect = []uint64{ids.last, identity.First + c.rnd.Uint64N(ids.last)} // the highest, and any
-			q.Labels = q.Labels[:c.rnd.IntN(len(q.Labels))]                          // often none
-		}
-		one(c.rnd, c.sites...).call(q, nil)
-		c.identify()
-	})
+	q := &ipam.IdentityRequest{}
+	for range 1 + c.rnd.IntN(8) {
+		q.Labels = append(q.Labels, fmt.Sprintf("app=%d;tier=%d", c.rnd.IntN(c.w.Identities), c.rnd.IntN(3)))
+	}
+	ids := &c.oracle.identities
+	if ids.wants = q.Labels; ids.last > 0 && c.rnd.IntN(2) == 0 {
+		q.Collect = []uint64{ids.last, identity.First + c.rnd.Uint64N(ids.last)} // the highest, and any
+		q.Labels = q.Labels[:c.rnd.IntN(len(q.Labels))]                          // often none
+	}
+	one(c.rnd, c.sites...).call(q, nil)
 }
 
 // identified compares what an action did to label sets with all that was done before (R68 to R70).
@@ -51,9 +41,6 @@ func (o *oracle) identified(out chronicle.Outcome) {
 	ids := &o.identities
 	switch a := out.Command.Action.(type) {
 	case chronicle.Identify:
-		if ids.given == nil {
-			ids.given, ids.live = map[uint64]string{}, map[string]uint64{}
-		}
 		if before, twice := ids.given[out.Identity]; twice {
 			o.c.fail("I9", "number %d is given to %s, and %s had it before", out.Identity, a.Labels, before)
 		}
@@ -73,9 +60,7 @@ func (o *oracle) identified(out chronicle.Outcome) {
 // identifiedAgain follows a recovery: what the survivor did not know is undone, and no number of it comes again.
 func (o *oracle) identifiedAgain(state *chronicle.State) {
 	ids := &o.identities
-	if ids.live = map[string]uint64{}; ids.given == nil {
-		ids.given = map[uint64]string{}
-	}
+	clear(ids.live)
 	for _, s := range state.Identities.Sets {
 		if before, known := ids.given[s.Number]; known && before != s.Text {
 			o.c.fail("I9", "number %d is of %s since the recovery, and was of %s", s.Number, s.Text, before)

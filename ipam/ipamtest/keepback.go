@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
@@ -51,7 +50,7 @@ func (c *cluster) order(s *site, p *chronicle.Pool, first, n int, kind chronicle
 				return no.First.Compare(a) <= 0 && a.Compare(no.Last) <= 0
 			})
 			i := first + k
-			if collides || c.oracle.unsure[i] || isFixed(now, a) {
+			if r := reservationIn(c.oracle.state, subnet, a); collides || c.oracle.unsure[i] || r != nil && r.Kind.Fixed() { // nobody gets it as long as there is the pool
 				continue
 			}
 			if u := c.oracle.use[i]; u.site != 0 && u == before[k] && !c.wasNamed(u.name, name) {
@@ -61,13 +60,6 @@ func (c *cluster) order(s *site, p *chronicle.Pool, first, n int, kind chronicle
 			c.oracle.ordered[i] = order{key, name}
 		}
 	})
-}
-
-// isFixed reports whether nobody gets the address as long as there is the pool, which nothing has to be kept back for.
-func isFixed(p *chronicle.Pool, a netip.Addr) bool {
-	o, _ := addr.OffsetOf(p.CIDR, a)
-	r := p.ReservationAt(o)
-	return r != nil && r.Kind.Fixed()
 }
 
 // endOrder ends what is kept back. An operator who is not told whether that was done relies on these addresses no more.
@@ -96,10 +88,4 @@ func (c *cluster) removePool(s *site, subnet netip.Prefix) {
 	}
 	forget()
 	s.call(&ipam.PoolRemoval{Pool: subnet.String()}, func(ipam.Reply, bool) { forget() })
-}
-
-// obeyed reports whether an address may be given to somebody as far as operators know.
-func (o *oracle) obeyed(a netip.Addr, name string) bool {
-	v := o.ordered[o.c.addrs[a]]
-	return v == order{} || o.c.wasNamed(name, v.name)
 }

@@ -22,7 +22,7 @@ func (e *engine) look() {
 	c.script(e.listening(), func(t *script) {
 		t.sleep(c.between(0, 200*time.Millisecond))
 		inv.Networks = e.listed(true)
-		c.habits.cut(inv)
+		c.abridge(inv)
 		e.hang(inv)
 		hosts.Addresses = s.interfaces()
 		t.sleep(c.between(0, 200*time.Millisecond))
@@ -50,7 +50,7 @@ func (e *engine) listening() func() bool {
 // is under way.
 func (e *engine) listNetworks() {
 	c, s, listening := e.s.c, e.s, e.listening()
-	wait := func(t *script) { t.sleep(time.Duration(c.partings.lists.Int64N(int64(100 * time.Millisecond)))) }
+	wait := func(t *script) { t.sleep(c.between(0, 100*time.Millisecond)) }
 	c.script(func() bool { return true }, func(t *script) {
 		going := func() bool { return listening() && s.machine != nil && s.stopped <= c.now }
 		if wait(t); !going() || e.starting || !s.cfg.AwaitInventory || s.isDeaf() {
@@ -99,27 +99,27 @@ func (e *engine) tell(inv *ipam.Inventory) {
 	}
 }
 
-// cut takes some of what a list has out of it.
-func (h *habits) cut(inv *ipam.Inventory) {
-	if !h.chance(h.partial) {
+// abridge takes some of what a list has out of it.
+func (c *cluster) abridge(inv *ipam.Inventory) {
+	if !c.chance(c.w.Partial) || c.calm {
 		return
 	}
 	inv.Partial = true
-	inv.Networks = slices.DeleteFunc(inv.Networks, func(ipam.InventoryNetwork) bool { return h.rnd.IntN(2) == 0 })
+	inv.Networks = slices.DeleteFunc(inv.Networks, func(ipam.InventoryNetwork) bool { return c.rnd.IntN(2) == 0 })
 	for i := range inv.Networks {
 		n := &inv.Networks[i]
-		n.Endpoints = slices.DeleteFunc(n.Endpoints, func(ipam.InventoryEndpoint) bool { return h.rnd.IntN(4) == 0 })
+		n.Endpoints = slices.DeleteFunc(n.Endpoints, func(ipam.InventoryEndpoint) bool { return c.rnd.IntN(4) == 0 })
 	}
 }
 
 // hang leaves out of a list a network that does not answer, and has one answer nothing from now on.
 func (e *engine) hang(inv *ipam.Inventory) {
-	c, h := e.s.c, &e.s.c.strains
+	c := e.s.c
 	if c.calm || c.beginning {
 		return
 	}
-	if e.hangs <= c.now && len(e.networks) > 0 && h.chance(h.hangs) {
-		e.silent, e.hangs = one(h.rnd, e.networks...), c.now+h.long()
+	if e.hangs <= c.now && len(e.networks) > 0 && c.chance(c.w.Hangs) {
+		e.silent, e.hangs = one(c.rnd, e.networks...), c.now+c.long()
 		c.count["network hangs"]++
 	}
 	if e.hangs <= c.now {
@@ -137,12 +137,17 @@ func (e *engine) hang(inv *ipam.Inventory) {
 // goDeaf has a process that starts not reach its engine for long: the socket refuses it, or takes it and answers nothing. Where a
 // database is new nobody but the engine tells what lives on, so there it is refused, and knows that lists may come any time.
 func (s *site) goDeaf() {
-	c, h := s.c, &s.c.strains
-	if s.deaf = 0; c.calm || !s.cfg.AwaitInventory || !h.chance(h.deaf) {
+	c := s.c
+	if s.deaf = 0; c.calm || !s.cfg.AwaitInventory || !c.chance(c.w.Mute) {
 		return
 	}
-	s.deaf, s.blind = c.now+h.long(), h.rnd.IntN(2) == 0 && len(s.disk) > 0 && !s.isNew()
+	s.deaf, s.blind = c.now+c.long(), c.rnd.IntN(2) == 0 && len(s.disk) > 0 && !s.isNew()
 	c.count["deaf"]++
+}
+
+// long draws how long it lasts that an engine cannot be asked, or not for all.
+func (c *cluster) long() time.Duration {
+	return c.about(one(c.rnd, 20*time.Second, 3*time.Minute, 20*time.Minute))
 }
 
 // isDeaf reports whether the process cannot ask its engine now, and has it know.
@@ -164,7 +169,7 @@ func (s *site) interfaces() (out []netip.Prefix) {
 		}
 	}
 	if own := s.own(); own.IsValid() {
-		out = append(out, netip.PrefixFrom(own, s.c.lan.Bits()))
+		out = append(out, netip.PrefixFrom(own, s.c.w.LAN.Bits()))
 	}
 	return out
 }

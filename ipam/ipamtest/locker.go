@@ -22,11 +22,11 @@ type Operation struct {
 // Answer is what a locker was told.
 type Answer uint8
 
-// The answers. An operation that failed for any other reason than that somebody has the address, such as a majority that cannot be
-// reached, has no effect and is not reported.
+// The answers. An operation that failed for any other reason than that another holder has the address, such as a majority that
+// cannot be reached, has no effect and is not reported.
 const (
 	Done    Answer = iota // it has the address, or has it no more
-	InUse                 // somebody else has it
+	InUse                 // another holder has it
 	Unknown               // the process ended before it answered: it was done, or not
 )
 
@@ -44,16 +44,6 @@ type locker struct {
 
 // lockable is how many addresses the lockers want.
 const lockable = 4
-
-// locked is the pool of these addresses; they lie in its upper half, of which no network takes any.
-func (c *cluster) locked() netip.Prefix { return c.w.Subnets[0] }
-
-// wantLocked draws one of these addresses. Behind the middle of the pool lie those that are popular with everybody.
-func (c *cluster) wantLocked() netip.Addr {
-	pool := c.locked()
-	n := 1 << (pool.Addr().BitLen() - pool.Bits())
-	return c.list[c.addrs[pool.Addr()]:][n/2+n/4+c.rnd.IntN(lockable)]
-}
 
 func (s *site) addLockers() {
 	for i := range s.c.w.Lockers {
@@ -82,9 +72,11 @@ func (l *locker) turn() {
 // lock claims an address.
 func (l *locker) lock() {
 	c := l.s.c
-	l.busy, l.address = true, c.wantLocked()
+	// No network takes any of the upper half of the pool, and behind its middle lie those that are popular with everybody.
+	pool := c.w.Subnets[0]
+	l.busy, l.address = true, c.list[c.addrs[pool.Addr()]:][sizeOf(pool)*3/4+c.rnd.IntN(lockable)]
 	op := Operation{Who: l.name, Address: l.address, Call: c.now}
-	l.s.call(&ipam.ClientRequest{Pool: c.locked().String(), ID: l.name, Address: l.address}, func(r ipam.Reply, ok bool) {
+	l.s.call(&ipam.ClientRequest{Pool: pool.String(), ID: l.name, Address: l.address}, func(r ipam.Reply, ok bool) {
 		ok = ok && !l.lost
 		l.busy, l.lost = false, false
 		switch {

@@ -2,6 +2,7 @@ package ipamtest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,48 +18,36 @@ type locks struct {
 	held map[string]lock.Lock
 }
 
-// wantLocks has programs on hosts ask for locks, hold them for a while, and let them go. A program whose host crashes is gone: what
+// wantLock has a program on a host ask for a lock, hold it for a while, and let it go. A program whose host crashes is gone: what
 // it had the host lets go later.
-func (c *cluster) wantLocks() {
-	if c.w.Locks == 0 {
+func (c *cluster) wantLock() {
+	if !c.isUnited() { // two clusters have locks of their own
 		return
 	}
-	c.after(c.about(c.w.LockEvery), func() {
-		if c.calm {
-			return
+	s := one(c.rnd, c.sites...)
+	w := lock.Want{Name: fmt.Sprint("lock-", c.rnd.IntN(c.w.Locks)), Holder: s.String(), Token: c.rnd.Uint64() | 1}
+	c.script(c.goes, func(t *script) {
+		r, ok := t.ask(s, &ipam.LockRequest{Want: w})
+		if ok && r.Err == nil {
+			c.count["locks taken"]++
+		} else {
+			t.sleep(25 * time.Second) // it may have the lock all the same
 		}
-		if c.isUnited() { // two clusters have locks of their own
-			s := one(c.rnd, c.sites...)
-			w := lock.Want{Name: fmt.Sprint("lock-", c.rnd.IntN(c.w.Locks)), Holder: s.String(), Token: c.rnd.Uint64() | 1}
-			s.call(&ipam.LockRequest{Want: w}, func(r ipam.Reply, ok bool) {
-				hold := c.about(10 * time.Second)
-				if !ok || r.Err != nil {
-					hold += 25 * time.Second // it may have the lock all the same
-				} else {
-					c.count["locks taken"]++
+		t.sleep(c.about(10 * time.Second))
+		for ; ; t.sleep(10 * time.Second) {
+			if s.machine == nil {
+				if c.calm {
+					return
 				}
-				c.after(hold, func() { c.letGo(s, w) })
-			})
-		}
-		c.wantLocks()
-	})
-}
-
-// letGo has a host let a lock go that somebody had asked for there, if it has it.
-func (c *cluster) letGo(s *site, w lock.Want) {
-	if s.machine == nil {
-		if !c.calm {
-			c.after(time.Minute, func() { c.letGo(s, w) })
-		}
-		return
-	}
-	i := slices.IndexFunc(s.machine.Locks(), func(l lock.Lock) bool { return l.Owner == s.id && l.Token == w.Token })
-	if i < 0 {
-		return
-	}
-	s.call(&ipam.UnlockRequest{Name: w.Name, Fence: s.machine.Locks()[i].Fence}, func(r ipam.Reply, ok bool) {
-		if !ok || r.Err != nil {
-			c.after(10*time.Second, func() { c.letGo(s, w) })
+				continue
+			}
+			i := slices.IndexFunc(s.machine.Locks(), func(l lock.Lock) bool { return l.Owner == s.id && l.Token == w.Token })
+			if i < 0 {
+				return
+			}
+			if r, ok := t.ask(s, &ipam.UnlockRequest{Name: w.Name, Fence: s.machine.Locks()[i].Fence}); ok && r.Err == nil {
+				return
+			}
 		}
 	})
 }
@@ -81,35 +70,27 @@ func (o *oracle) locked(out chronicle.Outcome) {
 		if out.Fence <= ls.last[a.Name] {
 			o.c.fail("I10", "lock %s is given with fence %d, and was with %d", a.Name, out.Fence, ls.last[a.Name])
 		}
-		if ls.held == nil {
-			ls.last, ls.held = map[string]uint64{}, map[string]lock.Lock{}
-		}
 		ls.last[a.Name], ls.held[a.Name] = out.Fence, lock.Lock{Want: a.Want, Owner: out.Command.Author, Fence: out.Fence}
 	case chronicle.Unlock:
 		end(a.Name, a.Fence, out.Command.Author)
 	case chronicle.Expire:
 		end(a.Name, a.Fence, peer.None)
-	case chronicle.Evict:
-		ls.dismiss(a.Peer)
-	case chronicle.Retire:
-		ls.dismiss(a.Peer)
 	}
-}
-
-func (ls *locks) dismiss(id peer.ID) {
-	for name, l := range ls.held {
-		if l.Owner == id {
-			delete(ls.held, name)
+	maps.DeleteFunc(ls.held, func(_ string, l lock.Lock) bool { // the locks of a peer end with it
+		switch a := out.Command.Action.(type) {
+		case chronicle.Evict:
+			return l.Owner == a.Peer
+		case chronicle.Retire:
+			return l.Owner == a.Peer
+		default:
+			return false
 		}
-	}
+	})
 }
 
 // lockedAgain follows a recovery: what the survivor did not know is undone, and no fence of it comes again.
 func (o *oracle) lockedAgain(state *chronicle.State) {
-	o.locks.held = map[string]lock.Lock{}
-	if o.locks.last == nil {
-		o.locks.last = map[string]uint64{}
-	}
+	clear(o.locks.held)
 	for _, l := range state.Locks.Locks {
 		o.locks.held[l.Name] = l
 	}
@@ -120,7 +101,7 @@ func (c *cluster) lockAll() {
 	if c.w.Locks == 0 {
 		return
 	}
-	c.pass(time.Minute) // what somebody asked for and waits for no more is decided by then
+	c.pass(time.Minute) // what programs asked for and wait for no longer is decided by then
 	for s := range c.members() {
 		for _, l := range s.machine.Locks() { // of programs that are gone
 			if l.Owner == s.id {

@@ -1,165 +1,162 @@
 package ipamtest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
-// fault is something bad that happens, or somebody who interferes.
-type fault int
-
-// The faults.
-const (
-	parts      fault = iota // the network falls into two
-	isolates                // one host hears nobody
-	oneWay                  // one host does not hear another
-	heals                   // the network is whole
-	crashes                 // a plugin's process ends, and begins again
-	reboots                 // a host loses its power for a while
-	freezes                 // a process does nothing for a while
-	clockJumps              // a clock is set, which a process notices once it starts again: within its life it is monotonic
-	wipes                   // a database is lost, and containers live on
-	destroys                // a host is lost for good, with its disk
-	replaces                // such a host is made anew, with an empty disk
-	evicts                  // an operator evicts a peer, dead or alive
-	forgets                 // an operator forgets a destroyed host
-	drains                  // an operator drains a peer
-	undrains                // and thinks better of it
-	leaves                  // a peer leaves
-	pools                   // an operator makes or removes a pool
-	replays                 // an engine starts again under its containers
-	reinstalls              // a plugin is removed with its data and installed again, with RINGLET_JOIN empty
-	refounds                // a majority of those who founded the cluster by their list lose their databases at once
-	quits                   // a host is emptied, and leaves while new networks may be made
-	ghosts                  // messages of long ago arrive again
-	reserves                // an operator excludes addresses, keeps one for a container, or ends that
-	collapses               // all databases are lost at once, and an operator has one host begin again
-	sleeps                  // a host is away for a while: see absences
-	recovers                // a majority is lost for good, and an operator recovers the cluster: see outcast
-	faults                  // how many there are
-)
-
-var faultNames = [faults]string{
-	"parts", "isolates", "oneWay", "heals", "crashes", "reboots", "freezes", "clockJumps", "wipes", "destroys",
-	"replaces", "evicts", "forgets", "drains", "undrains", "leaves", "pools", "replays",
-	"reinstalls", "refounds", "quits", "ghosts", "reserves", "collapses", "sleeps", "recovers",
+// nemesis is a fault that strikes a host, or what operators do in bad weather.
+type nemesis struct {
+	name  string
+	needs need
+	does  func(c *cluster, s *site)
 }
 
-// nemesis has a fault happen, again and again.
-func (c *cluster) nemesis() {
-	if c.w.Storm == 0 {
+// need is what must be so on the host, else nothing happens.
+type need uint8
+
+const (
+	there need = 1 << iota // it is not away
+	ours                   // its peer was neither given up nor lost: operators do something with it
+	rare                   // (the weather seldom has it)
+)
+
+const faults = 26 // how many there are
+
+// nemeses are the faults, in the order of [Storms.Nemesis].
+func nemeses() [faults]nemesis {
+	return [faults]nemesis{
+		{"parts", 0, func(c *cluster, _ *site) { // the network falls into two
+			c.heal()
+			side := c.rnd.Uint32()
+			c.sever(func(s, t *site) bool { return (side>>s.index)&1 != (side>>t.index)&1 })
+		}},
+		{"isolates", 0, func(c *cluster, s *site) { c.sever(func(t, u *site) bool { return (t == s) != (u == s) }) }},
+		{"oneWay", 0, func(c *cluster, s *site) { // it does not hear another one
+			from := one(c.rnd, c.sites...)
+			c.sever(func(t, u *site) bool { return t == from && u == s && t != u })
+		}},
+		{"heals", 0, func(c *cluster, _ *site) { c.heal() }},
+		{"crashes", there, func(_ *cluster, s *site) { s.crash() }},
+		{"reboots", there, (*cluster).reboot},
+		{"freezes", there, func(c *cluster, s *site) {
+			s.stopped = max(s.stopped, c.now+c.about(one(c.rnd, time.Second, time.Minute)))
+		}},
+		// A process notices once it starts again: within its life its clock is monotonic.
+		{"clockJumps", there, func(c *cluster, s *site) {
+			s.skewed += time.Duration(one(c.rnd, -1, 1)) * c.about(one(c.rnd, time.Second, time.Hour))
+		}},
+		{"wipes", there | ours, func(_ *cluster, s *site) { s.wipe(false) }},
+		{"destroys", 0, func(c *cluster, s *site) {
+			if c.wasFounded() && !s.dead && !s.spared() {
+				s.end()
+			}
+		}},
+		{"replaces", 0, func(_ *cluster, s *site) { s.replace() }},
+		{"evicts", ours, func(c *cluster, s *site) { s.call(&ipam.EvictRequest{Peer: c.anyMember()}, nil) }}, // dead or alive
+		{"forgets", ours, func(c *cluster, s *site) {
+			if target := c.forgettable(); target != "" {
+				s.call(&ipam.ForgetRequest{Peer: target}, nil)
+			}
+		}},
+		{"drains", there | ours, func(_ *cluster, s *site) { s.call(&ipam.DrainRequest{Also: s.index%2 == 0}, nil) }},
+		{"undrains", there | ours, func(_ *cluster, s *site) { s.call(&ipam.DrainRequest{Undo: true, Also: s.index%2 == 0}, nil) }},
+		{"leaves", there | ours, func(c *cluster, s *site) { s.leave(c.rnd.IntN(2) == 0) }},
+		{"pools", there | ours, func(c *cluster, s *site) { // an operator makes or removes one
+			if subnet := one(c.rnd, c.w.Subnets...); c.rnd.IntN(2) == 0 {
+				s.call(&ipam.PoolCreation{CIDR: subnet}, nil)
+			} else {
+				c.removePool(s, subnet)
+			}
+		}},
+		{"replays", there, func(_ *cluster, s *site) { // its engine starts again under its containers
+			if s.powered {
+				s.engine.restart()
+			}
+		}},
+		// A plugin is removed with its data and installed again, with RINGLET_JOIN empty.
+		{"reinstalls", there | ours | rare, func(_ *cluster, s *site) { s.wipe(true) }},
+		{"refounds", ours | rare, func(c *cluster, _ *site) { c.refoundByList() }},
+		{"quits", there | ours, (*cluster).quit},
+		{"ghosts", 0, func(c *cluster, _ *site) { c.haunt() }},
+		{"reserves", there | ours, (*cluster).keepBack},
+		{"collapses", rare, func(c *cluster, _ *site) { c.collapse() }},
+		{"sleeps", there | rare, func(_ *cluster, s *site) { s.sleep() }},
+		{"recovers", rare, (*cluster).loseMajority},
+	}
+}
+
+// FaultNames returns the names of the faults, in the order of [Storms.Nemesis].
+func FaultNames() (names []string) {
+	for _, f := range nemeses() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// begin has all that happens again and again in bad weather begin.
+func (c *cluster) begin() {
+	c.often(c.w.Storm, c.strike)
+	c.often(c.w.ZoneEvery, c.loseZone)
+	if c.w.LAN.IsValid() {
+		c.often(c.w.Roams, c.roam)
+	}
+	c.often(c.w.Recorder, c.playBack)
+	if c.w.Identities > 0 {
+		c.often(c.w.IdentifyEvery, c.identify)
+	}
+	if c.w.Locks > 0 {
+		c.often(c.w.LockEvery, c.wantLock)
+	}
+}
+
+// often has something happen again and again while the weather is bad, every so often in the mean; 0: never.
+func (c *cluster) often(every time.Duration, do func()) {
+	if every == 0 {
 		return
 	}
-	c.after(c.about(c.w.Storm), func() {
-		if c.calm {
-			return
+	c.after(c.about(every), func() {
+		if !c.calm {
+			do()
+			c.often(every, do)
 		}
-		total := 0
-		for _, n := range c.w.Nemesis {
-			total += n
-		}
-		if total > 0 && c.isUnited() && !c.unsettled() {
-			n := c.rnd.IntN(total)
-			for f, w := range c.w.Nemesis {
-				if n -= w; n < 0 {
-					c.happen(fault(f), one(c.rnd, c.sites...))
-					break
-				}
-			}
-		}
-		c.nemesis()
 	})
 }
 
-// happensThere reports whether a fault needs somebody on the host that it strikes.
-func (f fault) happensThere() bool {
-	switch f {
-	case crashes, reboots, freezes, clockJumps, wipes, drains, undrains, leaves, pools, replays, reinstalls, quits, reserves, sleeps:
-		return true
-	default:
-		return false
+// strike has one fault strike one host. Until there is one cluster, and while one begins again, nothing does.
+func (c *cluster) strike() {
+	total := 0
+	for _, n := range c.w.Nemesis {
+		total += n
 	}
-}
-
-// operated reports whether a fault is what an operator does on a host.
-func (f fault) operated() bool {
-	switch f {
-	case wipes, drains, undrains, leaves, pools, reinstalls, quits, reserves, evicts, forgets, refounds:
-		return true
-	default:
-		return false
+	if total == 0 || !c.isUnited() || c.unsettled() {
+		return
 	}
-}
-
-// happen has one fault strike one host.
-func (c *cluster) happen(f fault, s *site) {
-	if s.absent != nil && f.happensThere() || (s.cast != nil || s.outside()) && f.operated() {
+	i, n := 0, c.rnd.IntN(total)
+	for n >= c.w.Nemesis[i] {
+		n -= c.w.Nemesis[i]
+		i++
+	}
+	f, s := nemeses()[i], one(c.rnd, c.sites...)
+	if s.absent != nil && f.needs&there > 0 || (s.cast != nil || s.outside()) && f.needs&ours > 0 {
 		return // there is nobody
 	}
-	c.tracef("%s strikes %s", faultNames[f], s)
-	c.count[faultNames[f]]++
-	switch f {
-	case parts:
-		side := c.rnd.Uint32()
-		for i := range c.cut {
-			for j := range c.cut[i] {
-				c.cut[i][j] = (side>>i)&1 != (side>>j)&1
-			}
+	c.tracef("%s strikes %s", f.name, s)
+	c.count[f.name]++
+	f.does(c, s)
+}
+
+// sever has nothing get from one host to another where it says so.
+func (c *cluster) sever(cut func(from, to *site) bool) {
+	for i, s := range c.sites {
+		for j, t := range c.sites {
+			c.cut[i][j] = c.cut[i][j] || cut(s, t)
 		}
-	case isolates:
-		for i := range c.cut {
-			c.cut[i][s.index], c.cut[s.index][i] = i != s.index, i != s.index
-		}
-	case oneWay:
-		if t := one(c.rnd, c.sites...); t != s {
-			c.cut[t.index][s.index] = true
-		}
-	case heals:
-		c.heal()
-	case crashes:
-		s.crash()
-	case reboots:
-		damaged := c.w.Nemesis[wipes] > 0 && c.customs.chance(c.customs.damaged) && s.mayLose()
-		if s.powerOff(); damaged {
-			c.count["damaged"]++
-			s.bereft()
-		}
-		c.after(c.about(20*time.Second), s.powerOn)
-	case freezes:
-		s.stopped = max(s.stopped, c.now+c.about(one(c.rnd, time.Second, time.Minute)))
-	case clockJumps:
-		s.skewed += time.Duration(one(c.rnd, -1, 1)) * c.about(one(c.rnd, time.Second, time.Hour))
-	case wipes:
-		s.wipe()
-	case destroys:
-		s.destroy()
-	case replaces:
-		s.replace()
-	case replays:
-		if s.powered {
-			s.engine.restart()
-		}
-	case reinstalls:
-		s.reinstall()
-	case refounds:
-		c.refoundByList()
-	case collapses:
-		c.collapse()
-	case sleeps:
-		s.sleep()
-	case recovers:
-		c.loseMajority(s)
-	case quits:
-		s.quit()
-	case reserves:
-		c.keepBack(s)
-	case ghosts:
-		c.haunt()
-	default:
-		c.operate(f, s)
 	}
 }
 
@@ -172,22 +169,56 @@ func (c *cluster) heal() {
 	}
 }
 
-// wipe loses the database while the host runs on. Until slot 1 is decided and known that could bring two clusters about, which no
-// protocol can help: an acceptor would have forgotten what it accepted.
-func (s *site) wipe() {
-	if !s.mayLose() {
+// loseZone has all hosts of one zone lose their power, or not hear those of other zones, for a while.
+func (c *cluster) loseZone() {
+	if !c.isUnited() || c.unsettled() {
 		return
 	}
-	untold := s.c.strains.chance(s.c.strains.untold) && s.engine.hasNetwork() // by which it can know that it had a cluster
-	s.bereft()
-	if untold {
-		s.tellNothing()
+	zone := one(c.rnd, c.sites...).cfg.Zone
+	c.tracef("%s is lost for a while", zone)
+	if c.rnd.IntN(2) == 0 {
+		c.count["zone without power"]++
+		for _, s := range c.sites {
+			if s.cfg.Zone == zone && s.powered && s.absent == nil {
+				s.powerOff()
+				c.after(c.about(30*time.Second), s.powerOn)
+			}
+		}
+		return
+	}
+	c.count["zone cut off"]++
+	c.sever(func(s, t *site) bool { return (s.cfg.Zone == zone) != (t.cfg.Zone == zone) })
+	c.after(c.about(30*time.Second), c.heal)
+}
+
+// reboot has a host lose its power for a while, and maybe its database by that.
+func (c *cluster) reboot(s *site) {
+	damaged := *c.w.fault("wipes") > 0 && c.chance(c.w.Damaged) && s.mayLose()
+	if s.powerOff(); damaged {
+		c.count["damaged"]++
+		s.bereft()
+	}
+	c.after(c.about(20*time.Second), s.powerOn)
+}
+
+// wipe loses the database while the host runs on. One that is told of no other host then can know that it had a cluster as long as
+// its engine has a network.
+func (s *site) wipe(untold bool) {
+	if !s.mayLose() || untold && !s.engine.hasNetwork() {
+		return
+	}
+	untold = untold || s.c.chance(s.c.w.Untold) && s.engine.hasNetwork()
+	if s.bereft(); untold {
+		s.cfg.Formation, s.cfg.Join, s.stranded = ipam.Formation{}, false, true
+		s.c.count["reinstalled"]++
 	}
 	s.restartSoon()
 }
 
-// mayLose reports whether the database of a host that runs on may be lost. A hole is left: without the engine's socket the new peer
-// takes over the space of its former self and hands out what runs there, within five schedules (docs/limits.md).
+// mayLose reports whether the database of a host that runs on may be lost. Until slot 1 is decided and known that could bring two
+// clusters about, which no protocol can help: an acceptor would have forgotten what it accepted. A hole is left: without the
+// engine's socket the new peer takes over the space of its former self and hands out what runs there, within five schedules
+// (docs/limits.md).
 func (s *site) mayLose() bool {
 	return s.c.wasFounded() && s.powered && !s.outside() && !s.spared() && s.cfg.AwaitInventory // else nobody could tell what lives on
 }
@@ -196,24 +227,16 @@ func (s *site) mayLose() bool {
 func (s *site) bereft() {
 	s.kill()
 	s.lose()
-	s.settled, s.leaving, s.forced = false, false, false
-	s.deaf = 0 // the process that starts draws anew
+	s.deaf = 0 // the process that starts draws again
 	s.forgetClients()
 	s.cfg.Join = true
 }
 
-// destroy ends a host for good.
-func (s *site) destroy() {
-	if s.c.wasFounded() && !s.dead && !s.spared() {
-		s.end()
-	}
-}
-
+// end ends a host for good.
 func (s *site) end() {
 	s.powerOff()
 	s.dead, s.absent = true, nil
 	s.engine.destroyed()
-	s.settled, s.leaving, s.forced = false, false, false
 	s.lostPeers = append(s.lostPeers, s.peers...)
 	s.peers = nil
 	s.lose()
@@ -221,67 +244,85 @@ func (s *site) end() {
 
 // lose loses the database.
 func (s *site) lose() {
-	s.disk = machinetest.Disk{}
+	s.settled, s.leaving, s.forced = false, false, false
 	s.databases++
 	s.c.losses = append(s.c.losses, loss{s.id, s.c.now, s.c.oracle.state.Member(s.id) == nil})
-	s.c.oracle.lost(s)
+	s.beginAnew()
 	s.id, s.cast, s.rejoined = peer.None, nil, 0
+}
+
+// beginAnew empties the disk of a host, and what the oracle knows of it.
+func (s *site) beginAnew() {
+	s.disk, s.settled = machinetest.Disk{}, false
 	v := s.c.oracle.of(s)
+	clear(v.held)
 	v.outside, v.told = false, map[int]time.Duration{}
 }
 
-// replace makes a destroyed host anew.
+// replace puts another host in the place of a destroyed one, with an empty disk.
 func (s *site) replace() {
-	if !s.dead {
+	if s.dead {
+		s.dead, s.cfg.Join = false, true
+		s.powerOn()
+	}
+}
+
+// leave has an operator have a peer leave, if the others can do without it.
+func (s *site) leave(force bool) {
+	if s.c.goesOn(nil, s) {
+		s.leaving, s.forced = true, s.forced || force
+		s.c.count["told to leave"]++
+		s.call(&ipam.LeaveRequest{Force: force}, nil)
+	}
+}
+
+// quit has a user remove all that is on a host, and let it leave its cluster while new networks may be made.
+func (c *cluster) quit(s *site) {
+	if !s.powered || !c.goesOn(nil, s) {
 		return
 	}
-	s.dead = false
-	s.cfg.Join = true
-	s.powerOn()
+	s.clear()
+	s.engine.after(c.between(0, 2*time.Second), func() {
+		if c.goesOn(nil, s) {
+			s.engine.removeAll()
+			s.leave(false)
+		}
+	})
 }
 
-// operate has an operator do something on a host.
-func (c *cluster) operate(f fault, s *site) {
-	target := c.oracle.anyMember(one(c.rnd, c.sites...))
-	var r ipam.Request
-	switch f {
-	case evicts:
-		r = &ipam.EvictRequest{Peer: target}
-	case forgets:
-		if target = c.lostPeer(); c.w.Rash {
-			target = c.oracle.anyMember(one(c.rnd, c.sites...))
-		}
-		if target == "" {
-			return
-		}
-		r = &ipam.ForgetRequest{Peer: target}
-	case drains, undrains:
-		r = &ipam.DrainRequest{Undo: f == undrains, Also: s.index%2 == 0}
-	case leaves:
-		if !c.goesOn(nil, s) {
-			return
-		}
-		s.leaving = true
-		c.count["told to leave"]++
-		leave := &ipam.LeaveRequest{Force: c.rnd.IntN(2) == 0}
-		s.forced = s.forced || leave.Force
-		r = leave
-	case pools:
-		subnet := one(c.rnd, c.w.Subnets...)
-		if c.rnd.IntN(2) == 0 {
-			r = &ipam.PoolCreation{CIDR: subnet}
-			break
-		}
-		c.removePool(s, subnet)
-	default: // nothing an operator does
+// refoundByList loses the databases of a majority of those on the list that founded the cluster, while all others are there and can
+// be seen.
+func (c *cluster) refoundByList() {
+	if c.w.Birth != ByList || !c.wasFounded() || c.refounding() || slices.ContainsFunc(c.sites, func(s *site) bool { return !s.present() }) {
+		return
 	}
-	if r != nil {
-		s.call(r, nil)
+	var lost []*site
+	for _, i := range c.rnd.Perm(c.w.Hosts) {
+		s := c.sites[i]
+		if s.powered && s.cfg.AwaitInventory && s.cfg.Formation.List != 0 && 2*len(lost) <= c.w.Hosts && c.goesOn(s, nil) {
+			lost = append(lost, s)
+			s.bereft() // so that the next one counts on it no more
+		}
+	}
+	c.heal()
+	for _, s := range c.sites {
+		if s.powerOn(); !slices.Contains(lost, s) {
+			s.start()
+		}
+	}
+	for _, s := range lost {
+		s.restartSoon()
+	}
+	if 2*len(lost) > c.w.Hosts {
+		c.count["refounded"]++
 	}
 }
 
-// lostPeer returns the ID of a peer whose host was destroyed, or nothing.
-func (c *cluster) lostPeer() string {
+// forgettable returns the ID of a peer whose host was destroyed, or nothing; where operators are rash, of any.
+func (c *cluster) forgettable() string {
+	if c.w.Rash {
+		return c.anyMember()
+	}
 	var ids []peer.ID
 	for _, s := range c.sites {
 		ids = append(ids, s.lostPeers...)
@@ -292,13 +333,20 @@ func (c *cluster) lostPeer() string {
 	return one(c.rnd, ids...).String()
 }
 
-// anyMember returns the ID of the peer on the host, or of any member.
-func (o *oracle) anyMember(s *site) string {
-	if roster := o.state.Roster; o.c.rnd.IntN(4) == 0 && len(roster) > 0 {
-		return one(o.c.rnd, roster...).ID.String()
+// anyMember returns the ID of the peer on some host, or of any member.
+func (c *cluster) anyMember() string {
+	if roster := c.oracle.state.Roster; c.rnd.IntN(4) == 0 && len(roster) > 0 {
+		return one(c.rnd, roster...).ID.String()
 	}
-	return s.id.String()
+	return one(c.rnd, c.sites...).id.String()
 }
 
-// FaultNames returns the names of the faults, in the order of [Weather.Nemesis].
-func FaultNames() []string { return faultNames[:] }
+// owns reports whether a peer owns space.
+func (c *cluster) owns(id peer.ID) bool {
+	return slices.ContainsFunc(c.oracle.state.Pools, func(p *chronicle.Pool) bool {
+		for range p.Ring.OwnedBy(id) {
+			return true
+		}
+		return false
+	})
+}

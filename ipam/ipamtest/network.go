@@ -14,26 +14,19 @@ func (s *site) send(m ipam.Send) {
 	c := s.c
 	frame := append([]byte{}, m.Frame...)
 	if m.To != peer.None {
-		if to := c.addressee(s, m.To); to != nil {
-			c.carry(s, to, m.To, frame)
+		for i, b := range s.believed {
+			if b.id == m.To {
+				c.carry(letter{s, c.sites[i], m.To, frame})
+				break
+			}
 		}
 		return
 	}
 	for i, b := range s.believed {
 		if i != s.index && b.id != peer.None {
-			c.carry(s, c.sites[i], b.id, frame)
+			c.carry(letter{s, c.sites[i], b.id, frame})
 		}
 	}
-}
-
-// addressee returns the host that s knows the peer on, or nil.
-func (c *cluster) addressee(s *site, id peer.ID) *site {
-	for i, b := range s.believed {
-		if b.id == id {
-			return c.sites[i]
-		}
-	}
-	return nil
 }
 
 // letter is a message that was sent.
@@ -50,15 +43,15 @@ const keptLetters = 200
 func (c *cluster) haunt() {
 	for range min(len(c.past), 20) {
 		l := one(c.rnd, c.past...)
-		c.after(c.delay(), func() { c.deliver(l.from, l.to, l.id, l.frame) })
+		c.after(c.delay(), func() { c.deliver(l) })
 	}
 }
 
 // carry takes a frame from host to host: late, twice or not at all.
-func (c *cluster) carry(from, to *site, id peer.ID, frame []byte) {
+func (c *cluster) carry(l letter) {
 	c.count["sent"]++
-	c.record(letter{from, to, id, frame})
-	if l := (letter{from, to, id, frame}); len(c.past) < keptLetters {
+	c.record(l)
+	if len(c.past) < keptLetters {
 		c.past = append(c.past, l)
 	} else if c.rnd.IntN(20) == 0 {
 		c.past[c.rnd.IntN(keptLetters)] = l
@@ -68,7 +61,7 @@ func (c *cluster) carry(from, to *site, id peer.ID, frame []byte) {
 			collapses := c.collapses
 			c.after(c.delay(), func() {
 				if c.collapses == collapses {
-					c.deliver(from, to, id, frame)
+					c.deliver(l)
 				}
 			})
 		}
@@ -87,11 +80,12 @@ func (c *cluster) delay() time.Duration {
 	return d
 }
 
-func (c *cluster) deliver(from, to *site, id peer.ID, frame []byte) {
-	if c.cut[from.index][to.index] || from.offline > c.now || to.offline > c.now || to.machine == nil || id != to.id && !c.w.Astray {
+func (c *cluster) deliver(l letter) {
+	from, to := l.from, l.to
+	if c.cut[from.index][to.index] || from.offline > c.now || to.offline > c.now || to.machine == nil || l.id != to.id && !c.w.Astray {
 		return
 	}
-	f, err := wire.Decode(frame)
+	f, err := wire.Decode(l.frame)
 	if err != nil {
 		c.fail("wire", "%s sent what cannot be read: %v", from, err)
 		return
@@ -107,7 +101,7 @@ func (c *cluster) deliver(from, to *site, id peer.ID, frame []byte) {
 }
 
 // probe is the membership layer's: each host looks after another one now and then, tells its machine whom it believes to be alive,
-// and brings home the beat of whoever answered.
+// and brings home the beat of the host that answered.
 func (s *site) probe() {
 	c := s.c
 	s.after(c.between(c.w.Probe/2, c.w.Probe*3/2), s.probe)
@@ -120,7 +114,7 @@ func (s *site) probe() {
 		s.turn = (s.turn + 1) % len(c.sites)
 	}
 	i := s.turn
-	// Whoever is not known yet is heard of soon.
+	// A host that is not known yet is heard of soon.
 	for j, b := range s.believed {
 		if j != s.index && b.id == peer.None && c.sites[j].machine != nil && c.rnd.IntN(2) == 0 {
 			i = j
@@ -154,8 +148,8 @@ func (s *site) probe() {
 		}
 	}
 	if t.beat != nil && s.machine != nil {
-		frame := t.beat
-		c.after(c.delay(), func() { c.deliver(t, s, s.id, frame) })
+		l := letter{t, s, s.id, t.beat}
+		c.after(c.delay(), func() { c.deliver(l) })
 	}
 }
 

@@ -9,11 +9,12 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/lock"
 )
 
 // oracle sees what no peer can: all machines, all disks and all containers at once. It is told of each commit and compares.
 //
-// What may be handed out is remembered by host and computed anew when the host's machine knows another slot; in between it only
+// What may be handed out is remembered by host and computed again when the host's machine knows another slot; in between it only
 // shrinks, so that before a breach is reported the machine is asked once more.
 type oracle struct {
 	c         *cluster
@@ -41,7 +42,7 @@ type user struct {
 type sights struct {
 	held  []bool // on its disk, by address
 	ready []bool // it may hand out, by address
-	// Its peer was given up and has not begun anew; who on it uses what was given up, by address; and when its peer last heard a
+	// Its peer was given up and has not started over; who on it uses what was given up, by address; and when its peer last heard a
 	// warning of an address: see givenup.go.
 	outside bool
 	lost    []string
@@ -58,8 +59,15 @@ func (o *oracle) init(c *cluster) {
 	o.c = c
 	o.state = &chronicle.State{}
 	o.histories = map[[16]byte]*history{}
+	o.forgetNames()
 	o.use, o.kept = make([]user, len(c.list)), make([]int, len(c.list))
 	o.ordered, o.unsure = make([]order, len(c.list)), make([]bool, len(c.list))
+}
+
+// forgetNames begins the accounts of label sets and locks.
+func (o *oracle) forgetNames() {
+	o.identities = identities{given: map[uint64]string{}, live: map[string]uint64{}}
+	o.locks = locks{last: map[string]uint64{}, held: map[string]lock.Lock{}}
 }
 
 // of returns what is remembered of a host.
@@ -126,7 +134,7 @@ func (o *oracle) see(s *site, v *sights, p *chronicle.Pool) {
 	}
 }
 
-// alone reports whoever else has an address that a host has.
+// alone reports which other host has an address that a host has.
 func (o *oracle) alone(s *site, i int, has string) {
 	if o.of(s).outside {
 		return
@@ -220,7 +228,7 @@ func (s *site) holds(a netip.Addr) bool {
 	}
 }
 
-// uses takes note that somebody on the host uses an address from now on.
+// uses takes note that a container or client on the host uses an address from now on.
 func (o *oracle) uses(s *site, a netip.Addr, name string) {
 	i, ok := o.c.addrs[a]
 	if !ok {
@@ -240,7 +248,7 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 	if o.kept[i] > 0 && !strings.HasPrefix(name, gatewayUse) {
 		o.c.fail("I1", "%v is given to %s on %s, while networks keep it back", a, name, s)
 	}
-	if !o.obeyed(a, name) {
+	if v := o.ordered[i]; v != (order{}) && !o.c.wasNamed(name, v.name) {
 		o.c.fail("I1", "%v is given to %s on %s, while an operator keeps it back for %q", a, name, s, o.ordered[i].name)
 	}
 	o.use[i] = user{s.index + 1, name}
@@ -272,20 +280,15 @@ func (o *oracle) started(s *site) {
 
 func (o *oracle) ended(s *site) { clear(o.of(s).ready) }
 
-// lost takes note that a host's database is gone.
-func (o *oracle) lost(s *site) {
-	clear(o.of(s).held)
-}
-
 // collapsed takes note that all databases are gone, and with them what was agreed and what operators were told.
 func (o *oracle) collapsed() {
 	o.state = &chronicle.State{}
-	o.identities, o.locks = identities{}, locks{}
+	o.forgetNames()
 	clear(o.ordered)
 	clear(o.unsure)
 }
 
-// isUsed reports whether anybody uses the address, or somebody on the host does though it is not the host's own.
+// isUsed reports whether anybody uses the address, or a container on the host does though it is not the host's own.
 func (o *oracle) isUsed(s *site, a netip.Addr) bool {
 	i := o.c.addrs[a]
 	return o.use[i].site != 0 || o.of(s).lost[i] != ""

@@ -27,15 +27,15 @@ func (s *site) step(ev ipam.Event) {
 	c.heed(s, fx)
 	for i := range fx.Note {
 		if fx.Note[i].Kind == ipam.NoteDoubted {
-			if h := &c.partings; h.ongoing { // its process looks at what the engine has, since its peer doubts a holder
-				c.after(h.between(0, 2*time.Second), s.engine.look)
+			if c.w.Modern { // its process looks at what the engine has, since its peer doubts a holder
+				c.after(c.between(0, 2*time.Second), s.engine.look)
 			}
 		}
 		if fx.Note[i].Kind == ipam.NoteParted {
 			s.engine.listNetworks()
 		}
-		if h := &s.c.customs; fx.Note[i].Kind == ipam.NoteUnclear && h.bare && h.chance(h.tells) {
-			s.c.after(time.Duration(h.rnd.Int64N(int64(2*time.Second))), s.engine.look)
+		if fx.Note[i].Kind == ipam.NoteUnclear && c.w.Bare && c.chance(c.w.Tells) {
+			c.after(c.between(0, 2*time.Second), s.engine.look)
 		}
 	}
 	if m, ok := ev.(*ipam.Message); ok {
@@ -141,7 +141,7 @@ func (s *site) carryOut(send []ipam.Send, reply []ipam.Reply, beat []byte) {
 	}
 }
 
-// answer brings a reply to whoever waits for it.
+// answer brings a reply to its caller.
 func (s *site) answer(r ipam.Reply) {
 	i := slices.IndexFunc(s.calls, func(w call) bool { return w.id == r.Call })
 	if i < 0 {

@@ -11,12 +11,11 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 )
 
-// settle ends all faults, lets time pass, and looks whether everything is as it should be: all peers know the same, nothing is held by
-// nobody, and every address that can be had is had from each peer (I6).
+// settle ends all faults, lets time pass, and looks whether everything is as it should be: all peers know the same, nothing is held
+// by nobody, and every address that can be had is had from each peer (I6).
 func (c *cluster) settle() {
 	c.calm = true
 	c.tracef("the faults end")
-	c.habits.partial = 0 // leaks are found by complete lists
 	c.heal()
 	c.awaken()
 	c.cureAll()
@@ -27,7 +26,11 @@ func (c *cluster) settle() {
 	for _, s := range c.sites {
 		c.pass(s.stopped - c.now)
 	}
-	c.upgradeAll()
+	for s := range c.running() {
+		if s.cfg.Spoken == olderLevel {
+			c.upgrade(s)
+		}
+	}
 	c.pass(time.Minute)
 	c.rejoinAll(2 * time.Minute)
 	if c.w.Doom && len(c.sites) > 1 && c.wasFounded() || c.majorityLost() {
@@ -45,8 +48,8 @@ func (c *cluster) settle() {
 	}
 	c.buryTheDead()
 	if c.oracle.state.Slot == 0 {
-		// A network that was made while the engine answered nothing was taken for one that it has, and a new database beside it
-		// for one after a lost one: no host has founded a cluster.
+		// A network that was made while the engine answered nothing was taken for one that it has, and a new database beside it for
+		// one after a lost one: no host has founded a cluster.
 		for _, s := range c.sites {
 			s.engine.removeAll()
 		}
@@ -109,8 +112,8 @@ func (c *cluster) isMember(s *site) bool {
 	return s.machine != nil && !s.leaving && c.oracle.state.Member(s.id) != nil
 }
 
-// majorityLost reports whether a majority is lost for good, as it may be where those who left, or were evicted although they live, were
-// needed, or dead ones were admitted.
+// majorityLost reports whether a majority is lost for good, as it may be where those who left, or were evicted although they live,
+// were needed, or dead ones were admitted.
 func (c *cluster) majorityLost() bool {
 	if c.count["told to leave"]+c.count["evicted alive"] == 0 && !c.posthumous() || c.goesOn(nil, nil) {
 		return false

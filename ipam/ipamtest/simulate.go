@@ -23,9 +23,9 @@ type Options struct {
 	Weather func(*Weather)
 	// Bare has engines give endpoints no MAC (see [ipam.Config].NoMAC), which otherwise the seed decides.
 	Bare bool
-	// Laden has hosts be given up with all that they have, and come back (see stray.go), which otherwise is rare.
+	// Laden has hosts be given up with all that they have, and come back (see givenup.go), which otherwise is rare.
 	Laden bool
-	// Strained has engines start below containers and start others then, and be out of reach (see strains.go), which otherwise is rare.
+	// Strained has engines start below containers and start others then, and be out of reach , which otherwise is rare.
 	Strained bool
 	// Apply, if not nil, is what the machines of the schedule have been told to do in place of [chronicle.State.Apply].
 	Apply func(*chronicle.State, []chronicle.Command) []chronicle.Outcome
@@ -33,7 +33,7 @@ type Options struct {
 	Observe func(Operation)
 	// Respond is told each answer of each machine. May be nil.
 	Respond func(Response)
-	// Unwatched has the schedule go on after a breach, to see whether somebody notices who sees only what it is told.
+	// Unwatched has the schedule go on after a breach, to see whether the answers alone show it.
 	Unwatched bool
 	// Trace is told what happens. May be nil.
 	Trace func(line string)
@@ -67,42 +67,49 @@ func (b *BreachError) Error() string { return b.Rule + ": " + b.Text }
 
 // cluster is some hosts, a network between them, and what goes wrong.
 type cluster struct {
-	o        Options
-	w        Weather
-	rnd      *rand.Rand
-	releases releases
-	habits   habits
-	customs  customs
-	absences absences
-	partings partings
-	strains  strains
-	lan      netip.Prefix
-	now      time.Duration
-	tasks    queue
-	scripts  map[*script]func() // those that wait, and what ends them
-	sites    []*site
-	cut      [][]bool // cut[i][j]: nothing gets from i to j
-	calm     bool     // the faults are over
+	o       Options
+	w       Weather
+	rnd     *rand.Rand
+	now     time.Duration
+	tasks   queue
+	scripts map[*script]func() // those that wait, and what ends them
+	sites   []*site
+	oracle  oracle
+	addrs   map[netip.Addr]int
+	list    []netip.Addr
+	calm    bool // the faults are over
+	breach  *BreachError
+
 	steps    int
 	count    map[string]int
 	hash     uint64 // of all effects
 	scratch  []byte
-	oracle   oracle
-	addrs    map[netip.Addr]int
-	list     []netip.Addr
-	losses   []loss
-	past     []letter // messages of long ago
 	accounts []Account
-	ordering bool  // an operator waits for an answer
-	united   bool  // there is one cluster
-	survivor *site // where an operator recovers the cluster
-	// Where an operator has the cluster begin again that has lost all of its databases, until it has; and whether the hosts have
-	// yet to come together there.
-	beginner   *site
-	beginning  bool
-	recovering bool // an operator recovers the cluster
-	collapses  int  // so far; no message outlives one
-	breach     *BreachError
+	mail
+	fate
+}
+
+// mail is what is between hosts.
+type mail struct {
+	cut      [][]bool // cut[i][j]: nothing gets from i to j
+	past     []letter // messages of long ago
+	recorded []letter // those that a device has recorded
+	passer   peer.ID  // a peer that asked to be admitted, and was gone before it was
+}
+
+// fate is what has become of the cluster, and what operators do about it.
+type fate struct {
+	united   bool // there is one cluster
+	losses   []loss
+	going    []parting
+	ordering bool // an operator waits for an answer
+	// An operator recovers the cluster, on the survivor.
+	recovering bool
+	survivor   *site
+	// All databases are lost, and the hosts have yet to come together where the beginner begins again.
+	beginning bool
+	beginner  *site
+	collapses int // so far; no message outlives one
 }
 
 // Simulate runs one schedule: that many steps of bad weather, then good weather until everything has settled. It returns the first
@@ -134,29 +141,22 @@ func (c *cluster) run() {
 func newCluster(o Options) *cluster {
 	c := &cluster{
 		o: o, rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)),
-		releases: drawReleases(o.Seed), habits: drawHabits(o.Seed), customs: drawCustoms(o.Seed), absences: drawAbsences(o.Seed), partings: drawPartings(o.Seed), count: map[string]int{}, scripts: map[*script]func(){}, addrs: map[netip.Addr]int{},
-	}
-	c.strains = drawStrains(o.Seed)
-	if o.Bare {
-		c.customs.goBare()
-	}
-	if o.Laden {
-		c.absences.goLaden()
+		count: map[string]int{}, scripts: map[*script]func(){}, addrs: map[netip.Addr]int{},
 	}
 	c.w = drawWeather(c.rnd)
-	c.w.drawZones(o.Seed)
-	c.absences.change(&c.w)
-	if o.Strained {
-		c.strains.goStrained(&c.w)
+	if o.Bare {
+		c.w.goBare(c.rnd)
 	}
-	c.strains.change(&c.w, &c.customs)
+	if o.Laden {
+		c.w.goLaden(c.rnd)
+	}
+	if o.Strained {
+		c.w.goStrained(c.rnd)
+	}
 	if o.Weather != nil {
 		o.Weather(&c.w)
 	}
-	// A host that came to the LAN when another had its address already may be the first to have that where all databases are lost.
-	if c.w.Nemesis[collapses] == 0 {
-		c.lan = drawLAN(o.Seed, c.w.Subnets)
-	}
+	c.w.drawLAN(c.rnd)
 	// Wider ones first, so that the addresses of each stand side by side.
 	subnets := append([]netip.Prefix{universe}, c.w.Subnets...)
 	slices.SortStableFunc(subnets, func(a, b netip.Prefix) int { return a.Bits() - b.Bits() })
@@ -191,12 +191,7 @@ func newCluster(o Options) *cluster {
 	for range c.w.Later {
 		c.after(c.between(0, max(time.Minute, o.Time/2)), c.addLater)
 	}
-	c.nemesis()
-	c.roam()
-	c.playBack()
-	c.identify()
-	c.wantLocks()
-	c.loseZones()
+	c.begin()
 	return c
 }
 
@@ -276,13 +271,3 @@ func (c *cluster) tracef(format string, args ...any) {
 
 // tracing reports whether it is worth to make a line for the trace.
 func (c *cluster) tracing() bool { return c.o.Trace != nil }
-
-// siteOf returns the host on which the peer runs, or nil.
-func (c *cluster) siteOf(id peer.ID) *site {
-	for _, s := range c.sites {
-		if s.id == id && s.machine != nil {
-			return s
-		}
-	}
-	return nil
-}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
@@ -18,25 +19,52 @@ type site struct {
 	seat  int
 	cfg   ipam.Config
 	disk  machinetest.Disk
+	hostClock
+	process
+	hostState
 
-	powered   bool
-	dead      bool      // for good
-	settled   bool      // slot 1 is on its disk
-	leaving   bool      // it was told to leave
-	forced    bool      // whatever is held there
-	stranded  bool      // it was installed again without being told of others
+	id        peer.ID   // of the database, none if there was none yet
 	peers     []peer.ID // that were on it, the last one is
 	lostPeers []peer.ID // that were on it before it was destroyed
-	boots     int       // of the host
-	// skew and rate make the host's clock of the true time.
+	databases int       // counts those that it has lost
+
+	believed []belief // what the membership layer believes of each host
+	turn     int      // whom it probed last
+
+	engine  engine
+	lockers []*locker
+	lanAddr netip.Addr    // on the LAN, if it is another than at first
+	roamed  time.Duration // since when
+}
+
+// hostState is what has become of a host.
+type hostState struct {
+	powered  bool
+	dead     bool          // for good
+	boots    int           // of the host
+	absent   *absence      // nil: it is there
+	offline  time.Duration // it has no network before
+	packs    bool          // a user removes all that is on it, to switch it off
+	settled  bool          // slot 1 is on its disk
+	leaving  bool          // it was told to leave
+	forced   bool          // whatever is held there
+	stranded bool          // it was installed again without being told of others
+	cast     *outcast      // nil: it is in the cluster, or may come to it
+	rejoined time.Duration // when its peer started over, 0: it did not
+}
+
+// hostClock makes the host's clock of the true time.
+type hostClock struct {
 	skew   time.Duration
 	rate   float64
 	skewed time.Duration // by which skew changes when the process starts
+	slept  time.Duration // by which the clock that nobody sets is behind, since the host booted
+}
 
+// process is one of the plugin.
+type process struct {
 	machine   *ipam.Machine // nil while the process is down
-	id        peer.ID       // of the machine
 	life      uint64        // counts beginnings and ends of the process
-	databases int           // counts those that it has lost
 	stopped   time.Duration // the process does nothing before (SIGSTOP)
 	alarm     time.Duration // when a tick is due that was ordered, 0: none
 	wakeAt    time.Duration
@@ -44,28 +72,11 @@ type site struct {
 	calls     []call
 	lastID    uint64
 	beat      []byte
-
-	// What the membership layer believes.
-	believed []belief
-	turn     int // whom it probed last
-
-	absent    *absence      // nil: it is there
-	wakes     bool          // its process goes on, and has done nothing yet
+	wakes     bool          // it goes on, and has done nothing yet
 	overslept time.Duration // of that its clock that nobody sets knows nothing
-	slept     time.Duration // by which that is behind, since the host booted
-	cast      *outcast      // nil: it is in the cluster, or may come to it
-	packs     bool          // a user removes all that is on it, to switch it off
-	missed    []ipam.Event  // that its process has yet to hear of
-	offline   time.Duration // it has no network before
-	rejoined  time.Duration // when its peer started over, 0: it did not
-	deaf      time.Duration // its process cannot ask the engine before
+	missed    []ipam.Event  // that it has yet to hear of
+	deaf      time.Duration // it cannot ask the engine before
 	blind     bool          // and knows that it cannot
-
-	engine  engine
-	lockers []*locker
-
-	lanAddr netip.Addr    // on the LAN, if it is another than at first
-	roamed  time.Duration // since when
 }
 
 // belief is what one host's membership layer thinks of another host.
@@ -74,11 +85,11 @@ type belief struct {
 	alive bool
 }
 
-// call is a request that somebody on the host waits for.
+// call is a request whose answer a caller on the host waits for.
 type call struct {
 	id       uint64
 	request  ipam.Request
-	asked    uint64 // a hash of the request, if somebody listens
+	asked    uint64 // a hash of the request, if answers are reported
 	deadline time.Time
 	done     func(r ipam.Reply, ok bool)
 }
@@ -93,10 +104,12 @@ type batch struct {
 }
 
 func (c *cluster) addSite() *site {
-	s := &site{c: c, index: len(c.sites), cfg: c.w.Config, disk: machinetest.Disk{}, rate: 1}
+	s := &site{c: c, index: len(c.sites), cfg: c.w.Config, disk: machinetest.Disk{}, hostClock: hostClock{rate: 1}}
 	s.cfg.Name = peer.Name("host-" + string(rune('a'+s.index)))
 	s.cfg.Machine = uint64(s.index + 1)
-	s.cfg.Zone = c.w.zoneOf(s.index)
+	if c.w.Zones > 0 {
+		s.cfg.Zone = peer.Zone(fmt.Sprintf("zone-%d", s.index%c.w.Zones))
+	}
 	s.skew = c.between(0, 2*time.Second)
 	if c.w.Drift > 0 {
 		s.rate += float64(c.rnd.IntN(2*c.w.Drift+1)-c.w.Drift) / 1000
@@ -110,8 +123,8 @@ func (c *cluster) addSite() *site {
 	for _, t := range c.sites {
 		t.believed = append(t.believed, make([]belief, len(c.sites)-len(t.believed))...)
 	}
-	s.cfg.NoMAC = c.customs.bare
-	if c.habits.chance(c.habits.deprived) && !c.customs.bare {
+	s.cfg.NoMAC = c.w.Bare
+	if c.chance(c.w.Deprived) && !c.w.Bare {
 		s.cfg.AwaitInventory, s.cfg.Hesitate = false, false
 	}
 	s.engine.init(s)
@@ -174,7 +187,7 @@ func (s *site) start() {
 	s.c.count["start"]++
 	s.c.tracef("%s starts, at slot %d", s, m.State().Slot)
 	s.call(&ipam.Greeting{}, nil)
-	if s.machine != nil && (s.c.lan.IsValid() || s.c.absences.laden > 0) {
+	if s.machine != nil && (s.c.w.LAN.IsValid() || s.c.w.Laden > 0) {
 		s.tellHost() // before the engine is served, as the plugin does
 	}
 	if s.machine == nil {
@@ -189,9 +202,29 @@ func (s *site) start() {
 	s.lookAround()
 }
 
+// The levels that the releases of a mixed schedule speak.
+const (
+	olderLevel = chronicle.Spoken
+	newerLevel = chronicle.Spoken + 1
+)
+
+// upgrade has an operator upgrade a host to the newer release.
+func (c *cluster) upgrade(s *site) {
+	c.count["upgrade"]++
+	s.cfg.Spoken = newerLevel
+	s.kill()
+	s.start()
+}
+
 // config is that of a process that begins now.
 func (s *site) config() ipam.Config {
-	s.c.release(s)
+	// Of releases that are mixed a host has the older one first, and gets the newer one as its process starts. Nobody goes back.
+	if c := s.c; c.w.Mixed && s.cfg.Spoken != newerLevel {
+		if s.cfg.Spoken = olderLevel; c.calm || c.beginning || c.rnd.IntN(4) == 0 {
+			s.cfg.Spoken = newerLevel
+			c.count["upgrade"]++
+		}
+	}
 	cfg := s.cfg
 	cfg.HostBoot.At = machinetest.Start.Add(s.skew + s.slept)
 	cfg.Rand = rand.New(rand.NewPCG(s.c.rnd.Uint64(), s.c.rnd.Uint64()))
@@ -284,7 +317,7 @@ func (s *site) crash() {
 // call has a request served. done, which may be nil, is told the answer, or that there is none.
 func (s *site) call(r ipam.Request, done func(ipam.Reply, bool)) {
 	if s.machine == nil {
-		if (s.c.habits.retries || s.c.partings.ongoing) && !s.c.calm && s.engine.tryAgain(r, done, time.Second) {
+		if (s.c.w.Retries || s.c.w.Modern) && !s.c.calm && s.engine.tryAgain(r, done, time.Second) {
 			return
 		}
 		if done != nil {

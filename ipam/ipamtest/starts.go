@@ -16,17 +16,17 @@ import (
 // One that starts has no network in the making: what it asks for then it had before.
 func (e *engine) restart() {
 	c := e.s.c
-	if e.unready() || c.customs.bare && e.asking() || c.customs.orderly && e.bringsAgain() {
+	if e.unready() || c.w.Bare && e.asking() || c.w.Orderly && e.bringsAgain() {
 		return // what it asks for would end with it
 	}
 	e.starts++
-	if c.customs.orderly {
+	if c.w.Orderly {
 		if !e.starting {
 			e.startInOrder()
 		}
 		return
 	}
-	if !c.habits.chance(c.habits.blind) || e.starting {
+	if !c.chance(c.w.Blind) || e.starting {
 		e.replay()
 		return
 	}
@@ -56,7 +56,7 @@ func (e *engine) replay() {
 		}
 	}
 	for _, x := range e.containers {
-		if e.s.c.habits.replayed && x.running && !x.busy {
+		if e.s.c.w.Replayed && x.running && !x.busy {
 			x.busy = true
 			e.replayContainer(x)
 		}
@@ -103,10 +103,10 @@ func (e *engine) served(n *network) func(ipam.Reply, bool) {
 
 // startInOrder has the engine ask again for what it has, one thing after the other, and then do something else.
 func (e *engine) startInOrder() {
-	c, h := e.s.c, &e.s.c.customs
+	c := e.s.c
 	e.starting, e.unlisted = true, e.lists
 	e.s.call(&ipam.Greeting{}, nil)
-	e.after(time.Duration(h.rnd.Int64N(int64(3*time.Second))), func() {
+	e.after(c.between(0, 3*time.Second), func() {
 		if e.starting && e.s.cfg.AwaitInventory {
 			c.count["blind"]++
 			e.s.call(&ipam.Blindness{}, nil) // it takes connections, and answers none
@@ -121,12 +121,8 @@ func (e *engine) startInOrder() {
 		e.disturb()
 		e.starting = false
 		c.count["started in order"]++
-		if h.bare {
-			late := time.Millisecond // at once would be the moment of its start, if it has nothing to ask for
-			if h.late > 0 {
-				late += time.Duration(h.rnd.Int64N(int64(h.late)))
-			}
-			e.after(late, e.look)
+		if c.w.Bare { // at once would be the moment of its start, if it has nothing to ask for
+			e.after(time.Millisecond+c.between(0, c.w.Late), e.look)
 		}
 	})
 }
@@ -138,7 +134,7 @@ func (e *engine) stepsOfStart() (steps []func(*script)) {
 	var running []*container
 	for _, x := range e.containers {
 		if x.running && !x.busy {
-			x.busy, under[x] = true, c.customs.bare
+			x.busy, under[x] = true, c.w.Bare
 			running = append(running, x)
 		}
 	}
@@ -181,17 +177,17 @@ func (e *engine) stepsOfStart() (steps []func(*script)) {
 
 // disturb has the process end, or a client act, between two steps of a start.
 func (e *engine) disturb() {
-	c, h := e.s.c, &e.s.c.customs
-	if !h.bare || c.calm {
+	c := e.s.c
+	if !c.w.Bare || c.calm {
 		return
 	}
-	if h.chance(h.breaks) && e.s.machine != nil && e.s.mayCrash() {
+	if c.chance(c.w.Breaks) && e.s.machine != nil && e.s.mayCrash() {
 		c.count["ended below a start"]++
 		e.s.kill()
-		c.after(time.Duration(h.rnd.Int64N(int64(2*time.Second))), e.s.start)
+		c.after(c.between(0, 2*time.Second), e.s.start)
 	}
-	if len(e.clients) > 0 && h.chance(h.scripts) {
-		e.s.turnClient(one(h.rnd, e.clients...))
+	if len(e.clients) > 0 && c.chance(c.w.Scripts) {
+		e.s.turnClient(one(c.rnd, e.clients...))
 	}
 }
 
@@ -224,7 +220,7 @@ func (e *engine) askAgain(t *script, n *network) {
 			return
 		}
 	}
-	if c.customs.chance(c.customs.undone) { // its other subnet was refused
+	if e.s.cfg.AwaitInventory && c.chance(c.w.Undone) { // its other subnet was refused; without a list, see above
 		c.count["taken back"]++
 		if g := n.gateway; g.IsValid() {
 			e.s.call(n.release(g), nil)
@@ -236,15 +232,15 @@ func (e *engine) askAgain(t *script, n *network) {
 // beforeAnswers are the steps of an engine that starts which are not about what it has: networks of a swarm's agent, and containers
 // with a restart policy.
 func (e *engine) beforeAnswers() (steps []func(*script)) {
-	c, h := e.s.c, &e.s.c.strains
+	c := e.s.c
 	if c.calm {
 		return nil
 	}
-	if h.chance(h.swarm) {
+	if c.chance(c.w.Swarm) {
 		steps = append(steps, e.makeEarly)
 	}
-	if h.chance(h.early) {
-		for range 1 + h.rnd.IntN(5) {
+	if c.chance(c.w.Early) {
+		for range 1 + c.rnd.IntN(5) {
 			steps = append(steps, e.restartOne)
 		}
 	}
@@ -253,25 +249,25 @@ func (e *engine) beforeAnswers() (steps []func(*script)) {
 
 // restartOne has an engine that starts start a container, with --ip or without.
 func (e *engine) restartOne(t *script) {
-	c, h := e.s.c, &e.s.c.strains
+	c := e.s.c
 	if len(e.networks) == 0 {
 		return
 	}
-	x, n := one(h.rnd, e.containers...), one(h.rnd, e.networks...)
+	x, n := one(c.rnd, e.containers...), one(c.rnd, e.networks...)
 	if x.busy || x.running || !e.runs(n) {
 		return
 	}
 	var a netip.Addr
-	switch h.rnd.IntN(4) {
+	switch c.rnd.IntN(4) {
 	case 0:
-		a = c.list[c.addrs[n.Pool.Addr()]:][h.rnd.IntN(sizeOf(n.Pool))]
+		a = c.list[c.addrs[n.Pool.Addr()]:][c.rnd.IntN(sizeOf(n.Pool))]
 	case 1:
 		if had := e.has(n.Pool); len(had) > 0 {
-			a = one(h.rnd, had...)
+			a = one(c.rnd, had...)
 		}
 	}
 	c.count["early typed"]++
-	e.runWith(x, n, ipam.MAC{2, byte(e.s.index), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), 5}, a)
+	e.runWith(x, n, e.s.drawnMAC(), a)
 	t.until(func() bool { return !x.busy })
 }
 

@@ -16,10 +16,8 @@ func actionName(a chronicle.Action) string {
 
 // peerText names a peer by its host.
 func (c *cluster) peerText(id peer.ID) string {
-	for _, s := range c.sites {
-		if s.id == id {
-			return s.String()
-		}
+	if s := c.find(func(s *site) bool { return s.id == id }); s != nil {
+		return s.String()
 	}
 	return id.Short()
 }
@@ -65,15 +63,10 @@ func requestText(r ipam.Request) string {
 }
 
 func replyText(r ipam.Reply) string {
-	switch {
-	case r.Err != nil:
+	if r.Err != nil {
 		return fmt.Sprintf("reply %d: %s: %v", r.Call, ipam.Code(r.Err), r.Err)
-	case r.Address.Address.IsValid():
-		return fmt.Sprintf("reply %d: %v", r.Call, r.Address.Address)
-	case r.Pool != nil:
-		return fmt.Sprintf("reply %d: pool %v", r.Call, r.Pool.Network.Pool)
 	}
-	return fmt.Sprintf("reply %d", r.Call)
+	return fmt.Sprintf("reply %d: %v %v", r.Call, r.Address.Address, deref(r.Pool))
 }
 
 func bodyText(b wire.Body) string {

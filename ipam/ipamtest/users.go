@@ -20,10 +20,10 @@ type client struct {
 
 func (e *engine) init(s *site) {
 	e.s, e.trying = s, map[ipam.PoolID]int{}
-	e.old = s.c.partings.chance(s.c.partings.old)
+	e.old = s.c.chance(s.c.w.Old)
 	for i := range s.c.w.Slots {
 		x := &container{id: fmt.Sprintf("%s%d", s, i)}
-		if x.name = x.id; i < s.c.customs.shared {
+		if x.name = x.id; i < s.c.w.Alike {
 			x.name = fmt.Sprintf("service%d", i)
 		}
 		x.names = []string{x.name}
@@ -47,7 +47,7 @@ func (e *engine) act() {
 	if !c.isUnited() || e.starting || e.s.packs || e.s.suspended() {
 		return
 	}
-	if c.customs.chance(c.customs.renames) {
+	if c.chance(c.w.Renames) {
 		e.rename()
 	}
 	switch n := c.rnd.IntN(100); {
@@ -76,9 +76,8 @@ func (e *engine) act() {
 // create makes a network.
 func (e *engine) create() {
 	c := e.s.c
-	e.made++
 	n := &network{
-		name:   fmt.Sprintf("%s-net%d", e.s, e.made),
+		name:   e.newName(),
 		bridge: c.rnd.IntN(2) == 0,
 		request: ipam.PoolRequest{
 			Space: ipam.Local, Pool: one(c.rnd, c.w.Subnets...),
@@ -91,22 +90,20 @@ func (e *engine) create() {
 	} else if pool := q.Pool; (c.w.Lockers > 0 || c.rnd.IntN(5) == 0) && pool.Bits()+1 < pool.Addr().BitLen() {
 		q.Range = netip.PrefixFrom(pool.Addr(), pool.Bits()+1)
 	}
-	if h := &c.absences; h.chance(h.laden) {
-		q.Gateway = one(h.rnd, ipam.GatewayHost, ipam.GatewayNone) // which keeps nothing back
+	if c.chance(c.w.Laden) {
+		q.Gateway = one(c.rnd, ipam.GatewayHost, ipam.GatewayNone) // which keeps nothing back
 	}
-	if h := &c.habits; h.chance(h.options) {
-		q.PoolName = one(h.rnd, "", "lab", "dmz")
-		q.Sticky = one(h.rnd, ipam.StickyName, ipam.StickyMAC, ipam.StickyNone)
+	if c.chance(c.w.Options) {
+		q.PoolName = one(c.rnd, "", "lab", "dmz")
+		q.Sticky = one(c.rnd, ipam.StickyName, ipam.StickyMAC, ipam.StickyNone)
 	}
 	e.makeNetwork(n)
 }
 
-// repeat has a user make a network that could not be made, with the same options.
-func (e *engine) repeat(n *network) {
-	if !e.s.c.calm {
-		e.made++
-		e.makeNetwork(&network{name: fmt.Sprintf("%s-net%d", e.s, e.made), bridge: n.bridge, request: n.request})
-	}
+// newName is the name of a network that did not exist before.
+func (e *engine) newName() string {
+	e.made++
+	return fmt.Sprintf("%s-net%d", e.s, e.made)
 }
 
 // remove removes a network that no container is on: not while the engine starts, which answers nobody then. The networks of a host
@@ -142,21 +139,18 @@ func (s *site) clear() {
 
 // run starts a container, on one network or two.
 func (e *engine) run(x *container) {
-	c, h := e.s.c, &e.s.c.habits
+	c := e.s.c
 	n := one(c.rnd, e.networks...)
 	if !n.ready || e.trying[n.ID()] > 0 {
 		return
 	}
-	fixed := h.chance(h.fixed)
-	drawn := func() ipam.MAC {
-		if fixed {
-			return e.s.fixedMAC(x)
-		}
-		return ipam.MAC{2, byte(e.s.index), byte(c.rnd.Uint32()), byte(c.rnd.Uint32()), byte(c.rnd.Uint32()), 1}
+	drawn := e.s.drawnMAC
+	if c.chance(c.w.Fixed) {
+		drawn = func() ipam.MAC { return e.s.fixedMAC(x) }
 	}
 	x.busy = true
 	x.join(n, drawn(), x.id)
-	if m := one(h.rnd, e.networks...); h.chance(h.second) && m != n && e.runs(m) {
+	if m := one(c.rnd, e.networks...); c.chance(c.w.Second) && m != n && e.runs(m) {
 		x.join(m, drawn(), x.id+secondEnd)
 	}
 	e.start(x, e.request(x, 0, netip.Addr{}), 1+c.rnd.IntN(3))
@@ -185,44 +179,50 @@ func (s *site) fixedMAC(x *container) ipam.MAC {
 // contend has another container start with the address, once the engine may have listed that nobody has it, and before or after its
 // release comes.
 func (e *engine) contend(p parting, in time.Duration) {
-	c, h, lives := e.s.c, &e.s.c.partings, e.living()
+	c := e.s.c
 	e.after(in/2, e.look)
-	c.after(in, func() {
-		x := one(h.rnd, e.containers...)
-		if !lives() || c.calm || e.starting || x.busy || x.running || !e.runs(p.network) {
+	e.after(in, func() {
+		x := one(c.rnd, e.containers...)
+		if c.calm || e.starting || x.busy || x.running || !e.runs(p.network) {
 			return
 		}
 		c.count["contended"]++
-		e.runWith(x, p.network, h.mac(e.s, x), p.address)
+		e.runWith(x, p.network, e.s.mac(x), p.address)
 	})
 }
 
-func (h *partings) mac(s *site, x *container) ipam.MAC {
-	if s.c.habits.fixed > 0 && h.rnd.IntN(2) == 0 {
+func (s *site) mac(x *container) ipam.MAC {
+	if s.c.w.Fixed > 0 && s.c.rnd.IntN(2) == 0 {
 		return s.fixedMAC(x)
 	}
-	return ipam.MAC{2, byte(s.index), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), 3}
+	return s.drawnMAC()
+}
+
+// drawnMAC is what an engine gives an endpoint.
+func (s *site) drawnMAC() ipam.MAC {
+	n := s.c.rnd.Uint32()
+	return ipam.MAC{2, byte(s.index), byte(n), byte(n >> 8), byte(n >> 16), 1}
 }
 
 // loop has a container that has ended start again at once with the address that it had, as one with --restart and --ip does, and
 // end soon after that.
 func (e *engine) loop(x *container, end endpoint) {
-	c, h := e.s.c, &e.s.c.partings
-	if c.calm || !h.chance(h.loops) {
+	c := e.s.c
+	if c.calm || !c.chance(c.w.Loops) {
 		return
 	}
 	e.do(func(t *script) {
-		t.sleep(h.between(50*time.Millisecond, 500*time.Millisecond))
+		t.sleep(c.between(50*time.Millisecond, 500*time.Millisecond))
 		if c.calm || e.starting || x.busy || x.running || !e.runs(end.network) {
 			return
 		}
 		c.count["restarted"]++
 		mac := end.mac
 		if mac != e.s.fixedMAC(x) {
-			mac = h.mac(e.s, x)
+			mac = e.s.mac(x)
 		}
 		e.runWith(x, end.network, mac, end.address)
-		t.sleep(h.between(time.Second, 10*time.Second))
+		t.sleep(c.between(time.Second, 10*time.Second))
 		if x.running && !x.busy && !e.starting {
 			e.stop(x)
 		}
@@ -242,13 +242,12 @@ func (c *cluster) wanted(pool netip.Prefix) netip.Addr {
 // sizeOf is how many addresses a subnet has.
 func sizeOf(subnet netip.Prefix) int { return 1 << (subnet.Addr().BitLen() - subnet.Bits()) }
 
-// claimed returns what somebody claims who would have claimed a: now and then an address that waits for its release.
+// claimed returns what a caller claims that would have claimed a: now and then an address that waits for its release.
 func (c *cluster) claimed(pool netip.Prefix, a netip.Addr) netip.Addr {
-	h := &c.partings
-	if len(h.going) == 0 || c.calm || !h.chance(h.wants) {
+	if len(c.going) == 0 || c.calm || !c.chance(c.w.Waiting) {
 		return a
 	}
-	if p := one(h.rnd, h.going...); pool.Contains(p.address) {
+	if p := one(c.rnd, c.going...); pool.Contains(p.address) {
 		c.count["claimed before its release"]++
 		return p.address
 	}
@@ -310,7 +309,7 @@ func (s *site) forgetGateways() {
 
 // rename has two containers change their names, whether they run or not.
 func (e *engine) rename() {
-	rnd := e.s.c.customs.rnd
+	rnd := e.s.c.rnd
 	x, y := one(rnd, e.containers...), one(rnd, e.containers...)
 	// Who has the name of a holder that no list has shown yet is believed to be that.
 	known := func(x *container) bool { return !x.busy && (!x.running || x.told) }

@@ -1,5 +1,8 @@
 package ipamtest
 
+// What keeps schedules winnable: no protocol survives the loss of a majority of databases. So faults ask here before they take one,
+// and where a majority is lost all the same an operator recovers the cluster (recovery.go).
+
 import (
 	"slices"
 	"time"
@@ -140,10 +143,45 @@ type loss struct {
 
 // bearer returns the host that has the peer's database, or nil.
 func (c *cluster) bearer(id peer.ID) *site {
-	for _, s := range c.sites {
-		if s.id == id && !s.dead {
-			return s
-		}
+	return c.find(func(s *site) bool { return s.id == id && !s.dead })
+}
+
+// siteOf returns the host on which the peer runs, or nil.
+func (c *cluster) siteOf(id peer.ID) *site {
+	return c.find(func(s *site) bool { return s.id == id && s.machine != nil })
+}
+
+// hostOf returns the host that the peer was on, unless that was destroyed.
+func (c *cluster) hostOf(id peer.ID) *site {
+	return c.find(func(s *site) bool { return slices.Contains(s.peers, id) })
+}
+
+// find returns the first host of which something is so, or nil.
+func (c *cluster) find(so func(s *site) bool) *site {
+	if i := slices.IndexFunc(c.sites, so); i >= 0 {
+		return c.sites[i]
 	}
 	return nil
 }
+
+// posthumous reports whether a peer is in the roster that was no more when it was admitted.
+func (c *cluster) posthumous() bool {
+	return slices.ContainsFunc(c.losses, func(l loss) bool { return l.stillborn && c.oracle.state.Member(l.id) != nil })
+}
+
+// refounding reports whether so many of the founders have no database that they could found another cluster if they were cut off now.
+func (c *cluster) refounding() bool {
+	if c.w.Birth != ByList || len(c.losses) == 0 {
+		return false
+	}
+	unsettled := 0
+	for _, s := range c.sites[:c.w.Hosts] {
+		if !s.settled && !s.dead && s.cfg.Formation.List != 0 {
+			unsettled++
+		}
+	}
+	return 2*unsettled > c.w.Hosts
+}
+
+// unsettled reports whether more faults now could bring about what no protocol can help.
+func (c *cluster) unsettled() bool { return c.beginning || c.recovering || c.refounding() }
