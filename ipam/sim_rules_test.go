@@ -376,7 +376,7 @@ const givenUpRules = ipam.RuleSuspend | ipam.RuleWarn | ipam.RuleShadow | ipam.R
 func laden(w *ipamtest.Weather) {
 	away(w)
 	busy(w)
-	w.Pace = 2 * time.Second // a host is away for minutes
+	w.Pace, w.Storm, w.Emptied = 2*time.Second, 2*time.Second, 0 // a host is away for minutes
 	w.Subnets = []netip.Prefix{prefix("10.2.0.0/29"), prefix("10.1.0.0/28")}
 	w.Config.BootAlone = false
 }
