@@ -82,70 +82,6 @@ func made(t testing.TB, h *machinetest.Host, endpoints ...ipam.InventoryEndpoint
 	return n
 }
 
-// A network in the making is not listed, and gets its auxiliary addresses with the next list.
-func TestBareAuxiliary(t *testing.T) {
-	h := withoutMAC(t)
-	n := network(t, h, bareNet)
-	waits(t, h, plainly(n, "10.50.0.5"))
-	if r := answeredBy(t, h); r.Err != nil || r.Address.Address != netip.MustParsePrefix("10.50.0.5/24") {
-		t.Fatalf("%v, %v", r.Address, r.Err)
-	}
-	h.CheckDisk()
-	if s := stateOf(t, h, "10.50.0.5"); s.State != "reserved" {
-		t.Errorf("%+v", s)
-	}
-	// It is made. What it keeps back no container gets.
-	lives := on(bareNet)
-	lives.Auxiliary = []netip.Addr{address("10.50.0.5")}
-	look(h, lives)
-	wantErr(t, h.Call(plainly(n, "10.50.0.5")).Err, ipam.ErrBadRequest, "engine 29")
-}
-
-// An auxiliary address that somebody has is refused, whoever it is.
-func TestBareAuxiliaryOfWhatIsHeld(t *testing.T) {
-	for what, hold := range map[string]func(h *machinetest.Host, n ipam.Network){
-		"container": func(h *machinetest.Host, n ipam.Network) { mustAsk(t, h, n, "", 0, "10.50.0.9") },
-		"client": func(h *machinetest.Host, _ ipam.Network) {
-			h.Call(&ipam.ClientRequest{Pool: bareNet, Address: address("10.50.0.9"), ID: "printer"})
-		},
-	} {
-		h := withoutMAC(t)
-		n := network(t, h, bareNet)
-		hold(h, n)
-		waits(t, h, plainly(n, "10.50.0.9"))
-		wantErr(t, answeredBy(t, h).Err, ipam.ErrAddressInUse)
-		if s := stateOf(t, h, "10.50.0.9"); s.State != "held" {
-			t.Errorf("%s: %+v", what, s)
-		}
-	}
-}
-
-// A container's --ip on a network that is listed is refused: at once if that is known, or the network is older than a
-// minute, else with the next list.
-func TestBareClaim(t *testing.T) {
-	for _, known := range []string{"listed", "old", "no"} {
-		h := withoutMAC(t)
-		n := network(t, h, bareNet)
-		claim := plainly(n, "10.50.0.9")
-		var r ipam.Reply
-		switch known {
-		case "listed":
-			look(h, on(bareNet))
-			r = h.Call(claim)
-		case "old":
-			h.Now = h.Now.Add(2 * time.Minute)
-			r = h.Call(claim)
-		case "no":
-			waits(t, h, claim)
-			r = answeredBy(t, h, on(bareNet))
-		}
-		wantErr(t, r.Err, ipam.ErrBadRequest, "10.50.0.9", "engine 29")
-		if s := stateOf(t, h, "10.50.0.9"); s.State == "held" || s.State == "reserved" {
-			t.Errorf("%s: %+v", known, s)
-		}
-	}
-}
-
 // A container without name, MAC and --ip gets an address that nobody has, is named by the lists, and
 // what it had is free when it is gone.
 func TestBareContainer(t *testing.T) {
@@ -201,24 +137,6 @@ func TestBareReplay(t *testing.T) {
 	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrBadRequest, "engine 29")
 }
 
-// A container has the address that is kept for its name. The engine asks for that again, behind two networks.
-func TestBareReplayOfWhatIsKeptForAName(t *testing.T) {
-	h := withoutMAC(t)
-	n := made(t, h)
-	h.Call(keep("10.50.0.9", "web"))
-	mustAsk(t, h, n, "web", 0, "10.50.0.9")
-	look(h, on(bareNet, listed("10.50.0.9", "web", 9)))
-	h.Now = h.Now.Add(time.Hour)
-	h.Call(&ipam.Greeting{})
-	network(t, h, bareNet)
-	network(t, h, "10.51.0.0/24")
-	h.Call(&ipam.Blindness{})
-	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
-		t.Error(r.Err)
-	}
-	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse, "container web")
-}
-
 // An engine that starts is held up for replayWait at most, whatever is known of it.
 func TestBareReplayIsNotHeldUp(t *testing.T) {
 	h := withoutMAC(t)
@@ -238,67 +156,6 @@ func TestBareReplayIsNotHeldUp(t *testing.T) {
 	if r := h.Call(plainly(n, "10.50.0.10")); r.Err != nil {
 		t.Error(r.Err)
 	}
-}
-
-// The process starts anew below an engine that goes on: nothing is asked for again, and a container's --ip is
-// no replay, with and without lists.
-func TestBareRestartOfTheProcess(t *testing.T) {
-	for _, blind := range []bool{false, true} {
-		h := withoutMAC(t)
-		n := made(t, h, listed("10.50.0.9", "web", 9))
-		h.Now = h.Now.Add(time.Hour)
-		h.Restart()
-		if blind {
-			h.Call(&ipam.Blindness{})
-		}
-		r, ok := h.Try(plainly(n, "10.50.0.9"))
-		if !ok {
-			r = answeredBy(t, h, on(bareNet, listed("10.50.0.9", "web", 9)))
-		}
-		wantErr(t, r.Err, ipam.ErrBadRequest, "engine 29")
-	}
-}
-
-// A second network on the subnet is made when the first is listed. An address that nobody has is held,
-// and reserved once the network is listed; one that is kept back, or held, is refused, as it may
-// be a container that asks.
-func TestBareSecondNetwork(t *testing.T) {
-	h := withoutMAC(t)
-	n := keepsAuxiliary(t, h)
-	first := on(bareNet)
-	first.Auxiliary = []netip.Addr{address("10.50.0.5")}
-	look(h, first)
-	mustAsk(t, h, n, "", 0, "10.50.0.9")
-	network(t, h, bareNet)
-	for a, want := range map[string]error{"10.50.0.5": ipam.ErrAddressReserved, "10.50.0.9": ipam.ErrAddressInUse, "10.50.0.6": nil} {
-		waits(t, h, plainly(n, a))
-		if r := answeredBy(t, h, first); want != nil {
-			wantErr(t, r.Err, want)
-		} else if r.Err != nil {
-			t.Error(r.Err)
-		}
-	}
-	second := on(bareNet)
-	second.Auxiliary = []netip.Addr{address("10.50.0.6")}
-	look(h, first, second)
-	if s := stateOf(t, h, "10.50.0.6"); s.State != "reserved" {
-		t.Errorf("%+v", s)
-	}
-}
-
-// The networks that the engine lists on the subnet are those of a database that was lost: one that is made beside them is
-// none of them, and gets its auxiliary address.
-func TestBareAuxiliaryBesideNetworksOfAnEarlierDatabase(t *testing.T) {
-	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
-	look(h, on(bareNet), on(bareNet))
-	h.Now = h.Now.Add(time.Minute)
-	n := network(t, h, bareNet)
-	waits(t, h, plainly(n, "10.50.0.5"))
-	if r := answeredBy(t, h, on(bareNet), on(bareNet)); r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	waits(t, h, plainly(n, "10.50.0.9"))
-	wantErr(t, answeredBy(t, h, on(bareNet), on(bareNet), on(bareNet)).Err, ipam.ErrBadRequest, "engine 29")
 }
 
 // Two containers wait for one list, on a network beside one in the making, for an address whose holder is gone:
@@ -325,27 +182,6 @@ func TestBareTwoClaimsOfOneList(t *testing.T) {
 	}
 	if granted > 1 {
 		t.Errorf("%d containers have the address", granted)
-	}
-}
-
-// A new database, and an engine that starts: what it has is held until it lists that.
-func TestBareReplayToANewDatabase(t *testing.T) {
-	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
-	n := network(t, h, bareNet)
-	h.Call(&ipam.Blindness{})
-	for _, a := range []string{"10.50.0.5", "10.50.0.9"} {
-		if r := h.Call(plainly(n, a)); r.Err != nil {
-			t.Errorf("%s is refused, which the engine has: %v", a, r.Err)
-		}
-	}
-	lives := on(bareNet, listed("10.50.0.9", "web", 9))
-	lives.Auxiliary = []netip.Addr{address("10.50.0.5")}
-	look(h, lives)
-	if s := stateOf(t, h, "10.50.0.5"); s.State != "reserved" {
-		t.Errorf("%+v", s)
-	}
-	if s := stateOf(t, h, "10.50.0.9"); s.State != "held" || s.Name != "web" {
-		t.Errorf("%+v", s)
 	}
 }
 
@@ -388,18 +224,4 @@ func TestBareWhileNothingIsHandedOut(t *testing.T) {
 	if err := c.ask(1, plainly(n, a)).Err; err != nil || c.now != begun {
 		t.Errorf("after %v: %v", c.now.Sub(begun), err)
 	}
-}
-
-// An engine that sends names sends one with each container's request: what comes without is none.
-func TestBareWithNames(t *testing.T) {
-	h := withoutMAC(t)
-	n := made(t, h)
-	mustAsk(t, h, n, "web", 0, "10.50.0.9")
-	network(t, h, bareNet)
-	for _, a := range []string{"10.50.0.5", "10.50.0.5"} { // of two networks in the making
-		if r := h.Call(plainly(n, a)); r.Err != nil {
-			t.Error(r.Err)
-		}
-	}
-	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
 }

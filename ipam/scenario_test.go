@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -27,6 +28,7 @@ import (
 //	# TEXT                      a comment
 //
 //	no socket                   nothing waits for the engine's first list; has to come first
+//	no mac                      engines give endpoints no MAC; has to come first
 //	network POOL                a network is made; steps about networks and containers are about the last one made
 //	network POOL gateway        with a gateway on this host
 //	network POOL RANGE          with a range for containers
@@ -38,6 +40,7 @@ import (
 //	release ADDRESS
 //	reserve ADDRESS for NAME
 //	list [POOL [, NAME/MAC ADDRESS]... [, aux ADDRESS]...] [+ POOL...]   the engine lists networks, with containers; or none
+//	answer [POOL...]            the engine lists that, and a request that waited is answered
 //	begin list                  the engine is asked for a list
 //	end list [POOL...]          which comes now; "again 1s" expects that the next one is asked for that soon
 //	greet, blind                the engine starts; it answers no question
@@ -50,12 +53,13 @@ import (
 //	freeze DURATION             of the process
 //	sleep DURATION              of the host, with a clock that stands
 //
-// Expectations, of run and aux: granted, which is the default; refused [TEXT]; waits; or not, with one of these. Of an
-// address, as "10.50.0.9: mac 9": mac BYTE, free, or the state of an address.
+// Expectations, of run and aux: granted, which is the default; refused [TEXT]; waits;
+// asks, it waits for a list; or not, with one of these. Of an address, as "10.50.0.9: mac 9": mac BYTE, free, or the state of an address.
 
 // removable has the rules that a scenario can need, by their numbers in docs/protocol.md.
 var removable = map[string]ipam.Rule{
-	"R30": ipam.RuleUnmarked, "R31": ipam.RuleDoubt, "R32": ipam.RuleLater, "R33": ipam.RuleTwoLists, "R34": ipam.RuleList, "R64": ipam.RuleStanding, "R66": ipam.RuleDisturbed,
+	"R30": ipam.RuleUnmarked, "R31": ipam.RuleDoubt, "R32": ipam.RuleLater, "R33": ipam.RuleTwoLists, "R34": ipam.RuleList,
+	"R60": ipam.RuleMaking, "R64": ipam.RuleStanding, "R66": ipam.RuleDisturbed,
 }
 
 // scenario is one, with its variants not yet made.
@@ -187,8 +191,12 @@ func (p *player) line(step string) error {
 
 // step plays a step.
 func (p *player) step(step string) error {
-	if step == "no socket" {
+	switch step {
+	case "no socket":
 		p.cfg.AwaitInventory = false
+		return nil
+	case "no mac":
+		p.cfg.NoMAC = true
 		return nil
 	}
 	if p.h == nil {
@@ -232,6 +240,10 @@ func (p *player) step(step string) error {
 		return p.h.Call(keep(rest[0], rest[2])).Err
 	case "list":
 		look(p.h, listedIn(strings.TrimSpace(strings.TrimPrefix(does, "list")))...)
+	case "answer":
+		p.h.Now = p.h.Now.Add(200 * time.Millisecond)
+		r, answered := listAnswers(p.h, listedIn(strings.TrimSpace(strings.TrimPrefix(does, "answer")))...)
+		return compare(r, answered, want)
 	case "begin":
 		p.begun = p.h.Mark()
 	case "end":
@@ -262,7 +274,7 @@ func (p *player) step(step string) error {
 	default:
 		a, err := netip.ParseAddr(words[0])
 		if err != nil {
-			return fmt.Errorf("there is no such step")
+			return errors.New("there is no such step")
 		}
 		return p.shown(a, want)
 	}
@@ -272,6 +284,21 @@ func (p *player) step(step string) error {
 // answered makes a request, and compares what comes of it.
 func (p *player) answered(q ipam.Request, want string) error {
 	r, answered := p.h.Try(q)
+	if want == "asks" {
+		if !slices.ContainsFunc(p.h.Notes, func(n ipam.Note) bool { return n.Kind == ipam.NoteUnclear }) {
+			return errors.New("no list is asked for")
+		}
+		want = "waits"
+	}
+	err := compare(r, answered, want)
+	if asks, ok := q.(*ipam.AddressRequest); ok && err == nil && answered && r.Err == nil && asks.Address.IsValid() && r.Address.Address.Addr() != asks.Address {
+		return fmt.Errorf("it gets %v", r.Address.Address)
+	}
+	return err
+}
+
+// compare compares what came of a request.
+func compare(r ipam.Reply, answered bool, want string) error {
 	got := "waits"
 	switch {
 	case answered && r.Err != nil:
@@ -287,9 +314,6 @@ func (p *player) answered(q ipam.Request, want string) error {
 	}
 	if verb == "refused" && !strings.Contains(r.Err.Error(), text) {
 		return fmt.Errorf("the error does not say %[2]q: %[1]w", r.Err, text)
-	}
-	if asks, ok := q.(*ipam.AddressRequest); ok && got == "granted" && asks.Address.IsValid() && r.Address.Address.Addr() != asks.Address {
-		return fmt.Errorf("it gets %v", r.Address.Address)
 	}
 	return nil
 }
