@@ -366,26 +366,25 @@ func TestRestores(t *testing.T) {
 	}
 }
 
-// What the state says, and will say, of the networks of this host.
+// What ends that the state says that this host uses the pool.
 func TestUse(t *testing.T) {
 	t.Parallel()
 	h := newHost()
 	key := h.pool.Key
 	use, end := chronicle.Use{Pool: key}, chronicle.Unuse{Pool: key}
 	for _, c := range []struct {
-		name         string
-		underWay     []chronicle.Action
-		told, parts  bool
-		earlierParts bool
+		name     string
+		underWay []chronicle.Action
+		parts    bool
 	}{
-		{"nothing is under way", nil, true, false, true},
-		{"it ends", []chronicle.Action{end}, false, true, true},
-		{"it ends, and begins again", []chronicle.Action{end, use}, true, true, true},
-		{"another pool goes", []chronicle.Action{chronicle.DeletePool{}}, true, false, true},
+		{"nothing is under way", nil, false},
+		{"it ends", []chronicle.Action{end}, true},
+		{"it ends, and begins again", []chronicle.Action{end, use}, true},
+		{"another pool goes", []chronicle.Action{chronicle.DeletePool{}}, false},
 	} {
 		all := slices.Values(c.underWay)
-		if told, parts, earlier := h.pool.ToldUse(all), h.pool.IsParting(all, false), h.pool.IsParting(all, true); told != c.told || parts != c.parts || earlier != c.earlierParts {
-			t.Errorf("%s: told %v, parting %v, and %v behind an earlier start", c.name, told, parts, earlier)
+		if parts, earlier := h.pool.IsParting(all, false), h.pool.IsParting(all, true); parts != c.parts || !earlier {
+			t.Errorf("%s: parting %v, and %v behind an earlier start", c.name, parts, earlier)
 		}
 	}
 	if h.pool.IsSurelyUnused(false, true) || !h.pool.MayBeUsed() {

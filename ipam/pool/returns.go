@@ -156,17 +156,16 @@ func (p *Pool) isGone(o addr.Offset) bool {
 // Release frees an address whose endpoint the engine releases, and reports whether it did. The gateway that this host has,
 // reservations, and what clients hold are not released so.
 func (p *Pool) Release(o addr.Offset, n *poolid.Network) bool {
-	a := addr.Nth(p.CIDR, o)
 	switch {
 	case !p.HasEndpoint(o):
-		p.of.EndOwnWarning(a)
+		p.of.EndOwnWarning(addr.Nth(p.CIDR, o))
 		forget(p.Seen, o) // of what is not held here, as another host has it
 		return false
 	case p.isDoubtful(o, n):
 		// If the new holder is gone indeed, an inventory will tell.
 		rec := p.Space.Lookup(o)
 		p.Note(effect.NoteLate, o, rec.Holder, rec.Since)
-		*p.of.Out.Note() = effect.Note{Kind: effect.NoteDoubted, Pool: p.CIDR, Address: a}
+		*p.of.Out.Note() = effect.Note{Kind: effect.NoteDoubted, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o)}
 		return false
 	}
 	p.freeReleased(o)

@@ -14,18 +14,23 @@ import (
 // SettleAt has the strongest of those who are known to have an address hold it, wherever nobody does in a range (R64). It
 // follows whenever an address was freed, and when a range becomes this peer's. A standing grant is never freed by it.
 func (p *Pool) SettleAt(in addr.Range) {
-	p.holdSeen(in)   // a container that the engine's last list has
-	p.holdHost(in)   // the host itself
-	p.holdKept(in)   // the name for which it is reserved
-	p.HoldWarned(in) // a container on another host, which that one warned of
+	if len(p.Seen) > 0 && !p.of.listing { // what is being listed is taken in one by one
+		p.holdSeen(in) // a container that the engine's last list has
+	}
+	if len(p.of.Engine.Host()) > 0 {
+		p.holdHost(in) // the host itself
+	}
+	if p.Facts().KeepsNames {
+		p.holdKept(in) // the name for which it is reserved
+	}
+	if !p.of.Warnings.IsEmpty() {
+		p.HoldWarned(in) // a container on another host, which that one warned of
+	}
 }
 
 // holdSeen holds what the engine's last list has in a range that has just become this peer's, and was another's to hold
 // before: a container of this host uses it, and no other is to get it before the next list.
 func (p *Pool) holdSeen(r addr.Range) {
-	if p.of.listing || len(p.Seen) == 0 {
-		return // what is being listed is taken in one by one
-	}
 	seen := []addr.Offset{r.Start}
 	if r.Size() > 1 {
 		seen = slices.Sorted(maps.Keys(p.Seen))
@@ -73,15 +78,14 @@ func IsHoldable(r *chronicle.Reservation) bool {
 // HoldKept holds what is kept for names in this peer's ranges and held by nobody, so that it is not handed out to others.
 func (s *Pools) HoldKept() {
 	for _, cp := range s.State.Pools {
-		s.all[cp.Key].holdKept(addr.Whole(cp.CIDR))
+		if p := s.all[cp.Key]; p.Facts().KeepsNames {
+			p.holdKept(addr.Whole(cp.CIDR))
+		}
 	}
 }
 
 // holdKept is HoldKept for a range.
 func (p *Pool) holdKept(in addr.Range) {
-	if !p.Facts().KeepsNames {
-		return
-	}
 	for _, r := range p.ReservedIn(in) {
 		if r.Kind != chronicle.KindKeptForName || !p.Ring.Owns(p.of.Me.ID(), r.Range) {
 			continue

@@ -26,21 +26,6 @@ func (p *Pool) WasUsed(machine uint64) bool {
 	})
 }
 
-// ToldUse reports whether the state says that this host has networks on the pool, or will once the commands that are under
-// way are decided.
-func (p *Pool) ToldUse(underWay iter.Seq[chronicle.Action]) bool {
-	told := p.Facts().IsUsed
-	for a := range underWay {
-		switch a := a.(type) {
-		case chronicle.Use:
-			told = told || a.Pool == p.Key
-		case chronicle.Unuse:
-			told = told && a.Pool != p.Key
-		}
-	}
-	return told
-}
-
 // IsParting reports whether one of the commands that are under way ends what keeps the pool, whatever was proposed after it.
 // earlier says that some may be of an earlier start.
 func (p *Pool) IsParting(underWay iter.Seq[chronicle.Action], earlier bool) bool {

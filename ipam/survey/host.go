@@ -54,7 +54,6 @@ func (s *Survey) Host(p *pool.Pool) {
 		if !pool.IsHoldable(r) {
 			continue
 		}
-		h := space.Holder{Kind: space.Host}
 		rec := p.Space.Lookup(o)
 		switch {
 		case rec.State != space.Held || rec.Kind == space.Stranger || rec.Kind == space.Kept:
@@ -64,7 +63,7 @@ func (s *Survey) Host(p *pool.Pool) {
 			err := s.acts.Borrow(p, o, r)
 			if err == nil {
 				p.DismissWarned(o)
-				_ = s.acts.Take(p, o, &h) // what is mine and not held can be taken
+				_ = s.acts.Take(p, o, &space.Holder{Kind: space.Host}) // what is mine and not held can be taken
 			}
 			p.Untaken = p.Untaken || s.acts.StillOthers(p, o, err)
 		case rec.Kind == space.Host:
@@ -72,10 +71,10 @@ func (s *Survey) Host(p *pool.Pool) {
 		case rec.Kind == space.Gateway, rec.Kind == space.Client: // a client may have got it for an interface of this host
 		case s.lacks(rule.Standing):
 			p.Free(o)
-			_ = s.acts.Take(p, o, &h)
+			_ = s.acts.Take(p, o, &space.Holder{Kind: space.Host})
 		default: // a grant stands (R64)
 			ends := p.EndOf(o, rec.Holder, rec.Since)
-			p.Dispute(o, h, s.pools.Out.Now().UnixNano(), "is held by "+s.pools.HolderText(rec.Holder, rec.Since), ends)
+			p.Dispute(o, space.Holder{Kind: space.Host}, s.pools.Out.Now().UnixNano(), "is held by "+s.pools.HolderText(rec.Holder, rec.Since), ends)
 		}
 	}
 }

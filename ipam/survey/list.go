@@ -330,7 +330,8 @@ func (s *Survey) sightAddress(p *pool.Pool, o addr.Offset, e call.InventoryEndpo
 		s.pools.Doubts.TakeLoss()
 	}
 	p.DismissWarned(o)
-	if err := s.acts.Take(p, o, &h); err != nil {
+	taken := h // which goes to the heap, and seldom comes here
+	if err := s.acts.Take(p, o, &taken); err != nil {
 		s.conflictOfListed(p, o, h, l, "cannot be taken in: "+err.Error(), "")
 		return
 	}
