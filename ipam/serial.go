@@ -11,3 +11,6 @@ type Mark = engine.Mark
 
 // Mark returns the present moment, for what is about to be asked.
 func (m *Machine) Mark(now time.Time) Mark { return m.engine.Mark(now) }
+
+// ClockSlack is [engine.ClockSlack].
+const ClockSlack = engine.ClockSlack
