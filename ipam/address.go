@@ -98,8 +98,10 @@ func (m *Machine) allocate(p *pool.Pool, n *Network, want addr.Range, h *space.H
 			return nil
 		}
 	}
-	if done, err := m.claimKept(p, n, h, a); done {
-		return err
+	if p.Facts().KeepsNames {
+		if done, err := m.claimKept(p, n, h, a); done {
+			return err
+		}
 	}
 	if trace.IsFormer && p.MayReturn(want, trace.Former, h) {
 		return m.take(p, trace.Former, h, a)

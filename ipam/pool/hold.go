@@ -45,10 +45,10 @@ func (p *Pool) Take(o addr.Offset, h *space.Holder, a *call.AddressGrant) error 
 
 // granted writes down an address that was handed out, and answers with it.
 func (p *Pool) granted(g *space.Grant, h *space.Holder, a *call.AddressGrant) {
-	at := addr.Nth(p.CIDR, g.Offset)
+	at, of := addr.Nth(p.CIDR, g.Offset), p.of
 	p.forgetSight(g.Offset) // what was seen was of an earlier holder
-	p.of.Doubts.TakeHolder(at)
-	p.of.Doubts.Grant(at)
+	of.Doubts.TakeHolder(at)
+	of.Doubts.Grant(at)
 	p.saveHeld(g, h)
 	p.noteUse(effect.NoteGranted, at, h, g.Since)
 	if g.Pressed {

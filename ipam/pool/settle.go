@@ -17,13 +17,14 @@ func (p *Pool) SettleAt(in addr.Range) {
 	if len(p.Seen) > 0 && !p.of.listing { // what is being listed is taken in one by one
 		p.holdSeen(in) // a container that the engine's last list has
 	}
-	if len(p.of.Engine.Host()) > 0 {
+	of := p.of
+	if len(of.Engine.Host()) > 0 {
 		p.holdHost(in) // the host itself
 	}
 	if p.Facts().KeepsNames {
 		p.holdKept(in) // the name for which it is reserved
 	}
-	if !p.of.Warnings.IsEmpty() {
+	if !of.Warnings.IsEmpty() {
 		p.HoldWarned(in) // a container on another host, which that one warned of
 	}
 }
@@ -131,9 +132,6 @@ func KeptFor(r *chronicle.Reservation, h *space.Holder) bool {
 
 // KeptIn returns the addresses of the pool that are kept for the holder, those first that nobody has.
 func (p *Pool) KeptIn(h *space.Holder) (out []addr.Offset) {
-	if !p.Facts().KeepsNames {
-		return nil
-	}
 	var had []addr.Offset
 	for i := range p.Reserved {
 		r := &p.Reserved[i]
