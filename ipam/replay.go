@@ -30,12 +30,13 @@ func (m *Machine) holdsUp() bool {
 
 // replayedPool answers a request that this peer cannot grant as it stands, for a network of which it knows
 // nothing, as where it has lost its database, or has an old one. An engine that starts has the network,
-// and has nobody make a new one. Of addresses
+// and has nobody make a new one, before it starts the first container. Of addresses
 // nothing is granted by that: the pool is made, or refused, when a container asks for the first.
 func (m *Machine) replayedPool(q *PoolRequest, why error) (PoolGrant, error) {
 	n, err := q.On(q.Pool)
 	switch {
 	case err != nil || subnets.CheckUse(n.Pool) != nil || n.CheckGateway() != nil: // no engine has it
+	case !m.mayReplay():
 	case m.holdsUp():
 		return PoolGrant{Network: n}, nil
 	case m.engine.Mode() == engine.Starting, m.engine.Mode() == engine.Unknown:

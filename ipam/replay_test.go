@@ -71,6 +71,24 @@ func TestNewNetworkTakenForAReplay(t *testing.T) {
 	}
 }
 
+// An engine has started a container, and still answers ringlet nothing. Before that it has asked again for all that it has: a new
+// network that cannot be made is refused. Its pool was granted as one that the engine has, and in a cluster its gateway too, of a
+// network that was in no set: a drain freed it under the network (seed 20001 of TestSimZones).
+func TestNewNetworkBehindTheFirstContainer(t *testing.T) {
+	h := withSocket(t)
+	look(h)
+	h.Call(&ipam.PoolCreation{CIDR: prefix("10.60.0.0/24"), Name: "lab"})
+	had := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.60.0.0/24")}).Pool.Network
+	h.Restart()
+	h.Call(&ipam.Blindness{})
+	h.Now = h.Now.Add(11 * time.Second)
+	if r := h.Call(&ipam.AddressRequest{Network: had, Purpose: ipam.ForContainer, Name: "web"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), PoolName: "lab"}).Err, ipam.ErrBadRequest, "name")
+	h.CheckDisk()
+}
+
 // A host loses its database under a network and a container, and is made to leave before it has seen what its engine has.
 // Nobody else gets what the engine asks for again as it starts, as that lies in the space of the host before, and
 // engines before 29 do not start without it.

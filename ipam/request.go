@@ -39,7 +39,7 @@ const (
 	ProbeStrict  = poolid.ProbeStrict
 )
 
-// AddressGrant is [call.AddressGrant], and so on with each: what is asked of a peer, and what it answers.
+// What is asked of a peer, and what it answers; see package call.
 type (
 	AddressGrant      = call.AddressGrant
 	AddressRelease    = call.AddressRelease
