@@ -254,7 +254,7 @@ func BenchmarkObserveRequest(b *testing.B) {
 // Every state of a peer has its series: none is missing where the core has a
 // new one.
 func TestEveryStateIsShown(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../../ipam/report/status.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../ipam/peer/standing.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestEveryStateIsShown(t *testing.T) {
 		if !ok {
 			return true
 		}
-		if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "State" {
+		if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "Standing" {
 			n++
 			if lit, ok := spec.Values[0].(*ast.BasicLit); !ok || !shown[lit.Value] {
 				t.Errorf("state %s has no series", spec.Names[0].Name)
