@@ -39,10 +39,10 @@ func (o *oracle) keepsBack(pool netip.Prefix, a netip.Addr) bool {
 	return r != nil && r.Kind.Shared()
 }
 
-// taken reports whether a network was taken for one that an engine has which starts, by a peer with a new database: what it keeps
-// back is reserved when the engine has listed it.
+// taken reports whether a network was taken for one that an engine has which starts: what it keeps back is reserved when the engine
+// has listed it, or the list shows the conflict (docs/protocol.md, section 12). A peer with a new database may hold it until then.
 func (o *oracle) taken(e *engine, n *network) bool {
-	return e.s.cfg.AwaitInventory && e.lists == e.unlisted && e.s.isNew() && !o.keepsBack(n.Pool, n.typed)
+	return e.s.cfg.AwaitInventory && e.lists == e.unlisted && !o.keepsBack(n.Pool, n.typed) && (e.s.isNew() || !e.s.holds(n.typed))
 }
 
 // keeps takes note that a network keeps an address back from now on. One whose host was given up as it was made does not, before
