@@ -1,7 +1,6 @@
 package ipam
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -54,7 +53,7 @@ func (m *Machine) decide(key string, actions []chronicle.Action) (*replog.Propos
 		if err := m.mayPropose(actions); err != nil {
 			return nil, err
 		}
-		p = m.log.Propose(key, actions, m.setAside(slices.Values(actions)))
+		p = m.log.Propose(key, actions, m.setAside(actions))
 	}
 	m.members.Route()
 	m.drain()
@@ -108,11 +107,11 @@ func (m *Machine) taken(a chronicle.Action) (*pool.Pool, addr.Range) {
 
 // setAside sets aside what the actions take, and reports whether that is to be on disk
 // before they leave.
-func (m *Machine) setAside(actions iter.Seq[chronicle.Action]) (keep bool) {
+func (m *Machine) setAside(actions []chronicle.Action) (keep bool) {
 	if m.lacks(rule.Aside) {
 		return false
 	}
-	for a := range actions {
+	for _, a := range actions {
 		if p, r := m.taken(a); p != nil {
 			p.Space.SetAside(r)
 			keep = !m.lacks(rule.AsideDisk)

@@ -82,7 +82,7 @@ func (m *Machine) vacate(p *pool.Pool) wire.Answer {
 	}
 	p.Vacated = m.now
 	m.closeAll(p)
-	if m.toldUse(p) {
+	if p.ToldUse(m.log.UnderWay()) {
 		m.background(chronicle.Unuse{Pool: p.Key})
 	}
 	return wire.Answer{Verdict: wire.Granted, Range: addr.Whole(p.CIDR)}

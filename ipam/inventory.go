@@ -54,7 +54,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 // keepBack reserves what a network keeps back, which its host uses the pool for: who
 // has not said so yet says so before. The error says what is in the way.
 func (m *Machine) keepBack(p *pool.Pool, o addr.Offset, kind chronicle.Kind) error {
-	if !m.toldUse(p) {
+	if !p.ToldUse(m.log.UnderWay()) {
 		m.background(chronicle.Use{Pool: p.Key})
 	}
 	err := m.reserveShared(p, o, kind)

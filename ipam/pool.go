@@ -244,7 +244,7 @@ func (m *Machine) makePool(cidr netip.Prefix, spec poolSpec) (made, used *pool.P
 // dealtAround returns the peers that get no part of a new pool, as they cannot be reached now. While the pool is being made these
 // stay the same, whoever comes or goes: otherwise a call that waits would propose another command each time.
 func (m *Machine) dealtAround(cidr netip.Prefix) []peer.ID {
-	for a := range m.log.UnderWay() {
+	for _, a := range m.log.UnderWay() {
 		if c, is := a.(chronicle.CreatePool); is && c.CIDR == cidr {
 			return c.Away
 		}

@@ -43,7 +43,7 @@ func (m *Machine) saysUse(p *pool.Pool) bool {
 
 // tellUse says in the state that this host has networks on the pool.
 func (m *Machine) tellUse(p *pool.Pool) {
-	if p.Here.Has() && !m.toldUse(p) && m.pools.Of(p.Key) == p {
+	if p.Here.Has() && !p.ToldUse(m.log.UnderWay()) && m.pools.Of(p.Key) == p {
 		m.background(chronicle.Use{Pool: p.Key})
 	}
 }
@@ -51,7 +51,7 @@ func (m *Machine) tellUse(p *pool.Pool) {
 // tellUnused says in the state that this host has none any more (R61): where no request is under way that would have it
 // say the opposite, and not while this peer is cut off, since who makes a network again meanwhile is to get what it had.
 func (m *Machine) tellUnused(p *pool.Pool) {
-	if !p.Here.Has() && m.toldUse(p) && m.pools.Of(p.Key) == p && m.surelyUnused(p) && !m.members.View().CutOff() && !m.isAskedFor(p) {
+	if !p.Here.Has() && p.ToldUse(m.log.UnderWay()) && m.pools.Of(p.Key) == p && m.surelyUnused(p) && !m.members.View().CutOff() && !m.isAskedFor(p) {
 		m.background(chronicle.Unuse{Pool: p.Key})
 	}
 }
@@ -93,19 +93,4 @@ func (m *Machine) tendUse(p *pool.Pool) {
 		m.settle(p)
 		m.tellUnused(p)
 	}
-}
-
-// toldUse reports whether the state says that this host has networks on the pool, or will once what is under way is decided.
-// It is asked of each pool each second, and so takes no memory.
-func (m *Machine) toldUse(p *pool.Pool) bool {
-	told := p.Facts().IsUsed
-	for a := range m.log.UnderWay() {
-		switch a := a.(type) {
-		case chronicle.Use:
-			told = told || a.Pool == p.Key
-		case chronicle.Unuse:
-			told = told && a.Pool != p.Key
-		}
-	}
-	return told
 }

@@ -367,14 +367,14 @@ func TestForgo(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := chronicle.PoolKey{Slot: 99}
-	s.Forgo(a, slices.Values([]chronicle.Action{
+	s.Forgo(a, []chronicle.Action{
 		chronicle.Give{Pool: k, Range: at(1), To: b},
 		chronicle.Give{Pool: k, Range: at(3), To: c}, // forgotten: somebody else may have it
 		chronicle.Close{Pool: k, Range: at(5)},
 		chronicle.Give{Pool: gone, Range: at(7), To: b},
 		chronicle.Give{Pool: k, Range: span(0, 256), To: b}, // not its own
 		chronicle.SetState{Peer: a, Phase: chronicle.Draining},
-	}))
+	})
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +390,7 @@ func TestForgo(t *testing.T) {
 	lone := found(t, a)
 	k = lone.pool(a, "10.0.0.0/24", chronicle.DealAll)
 	before := lone.s.Digest()
-	lone.s.Forgo(a, slices.Values([]chronicle.Action{chronicle.Close{Pool: k, Range: span(1, 2)}}))
+	lone.s.Forgo(a, []chronicle.Action{chronicle.Close{Pool: k, Range: span(1, 2)}})
 	if lone.s.Digest() != before {
 		t.Error("given to nobody")
 	}

@@ -299,8 +299,8 @@ func (p *Pool) reserveAgain(was *Pool, in addr.Range) {
 // Forgo makes what a peer was about to give away somebody else's who was evicted: it has
 // not heard whether that was decided, and then others may use it. What it has freed may
 // be anybody's by then, and goes to the first of them that is not forgotten.
-func (s *State) Forgo(author peer.ID, actions iter.Seq[Action]) {
-	for a := range actions {
+func (s *State) Forgo(author peer.ID, actions []Action) {
+	for _, a := range actions {
 		var key PoolKey
 		var r addr.Range
 		var to peer.ID

@@ -126,7 +126,7 @@ func TestForgoBehindSupposing(t *testing.T) {
 	if s, err = s.Refound([16]byte{9}, chronicle.Founder{ID: a, Name: "h"}); err != nil {
 		t.Fatal(err)
 	}
-	s.Forgo(a, func(yield func(chronicle.Action) bool) { yield(batch[0].Action) })
+	s.Forgo(a, []chronicle.Action{batch[0].Action})
 	if err := s.Check(); err != nil {
 		t.Error(err)
 	}

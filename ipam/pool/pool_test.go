@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -366,23 +365,26 @@ func TestRestores(t *testing.T) {
 	}
 }
 
-// What ends that the state says that this host uses the pool.
+// What the state says, and will say, of the networks of this host, and what ends that.
 func TestUse(t *testing.T) {
 	t.Parallel()
 	h := newHost()
 	key := h.pool.Key
 	use, end := chronicle.Use{Pool: key}, chronicle.Unuse{Pool: key}
 	for _, c := range []struct {
-		name     string
-		underWay []chronicle.Action
-		parts    bool
+		name        string
+		underWay    []chronicle.Action
+		told, parts bool
 	}{
-		{"nothing is under way", nil, false},
-		{"it ends", []chronicle.Action{end}, true},
-		{"it ends, and begins again", []chronicle.Action{end, use}, true},
-		{"another pool goes", []chronicle.Action{chronicle.DeletePool{}}, false},
+		{"nothing is under way", nil, true, false},
+		{"it ends", []chronicle.Action{end}, false, true},
+		{"it ends, and begins again", []chronicle.Action{end, use}, true, true},
+		{"another pool goes", []chronicle.Action{chronicle.DeletePool{}}, true, false},
 	} {
-		all := slices.Values(c.underWay)
+		all := c.underWay
+		if told := h.pool.ToldUse(all); told != c.told {
+			t.Errorf("%s: told %v", c.name, told)
+		}
 		if parts, earlier := h.pool.IsParting(all, false), h.pool.IsParting(all, true); parts != c.parts || !earlier {
 			t.Errorf("%s: parting %v, and %v behind an earlier start", c.name, parts, earlier)
 		}

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -26,9 +25,24 @@ func (p *Pool) WasUsed(machine uint64) bool {
 	})
 }
 
+// ToldUse reports whether the state says that this host has networks on the pool, or will once the commands that are under
+// way are decided.
+func (p *Pool) ToldUse(underWay []chronicle.Action) bool {
+	told := p.Facts().IsUsed
+	for _, a := range underWay {
+		switch a := a.(type) {
+		case chronicle.Use:
+			told = told || a.Pool == p.Key
+		case chronicle.Unuse:
+			told = told && a.Pool != p.Key
+		}
+	}
+	return told
+}
+
 // IsParting reports whether one of the commands that are under way ends what keeps the pool, whatever was proposed after it.
 // earlier says that some may be of an earlier start.
-func (p *Pool) IsParting(underWay iter.Seq[chronicle.Action], earlier bool) bool {
+func (p *Pool) IsParting(underWay []chronicle.Action, earlier bool) bool {
 	if p.of.lacks(rule.Parting) {
 		return false
 	}
@@ -36,7 +50,7 @@ func (p *Pool) IsParting(underWay iter.Seq[chronicle.Action], earlier bool) bool
 		return true // what it said before it started again is not known; while there is a record, it says nothing that ends this
 	}
 	ends := false
-	for a := range underWay {
+	for _, a := range underWay {
 		switch a := a.(type) {
 		case chronicle.Unuse:
 			ends = ends || a.Pool == p.Key

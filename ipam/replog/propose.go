@@ -132,27 +132,18 @@ func (l *Log) ProposedSince() (at time.Time, pending bool) {
 	return l.proposals.open[0].since, true
 }
 
-// UnderWay yields the actions of this peer's commands that are not settled, in order.
-func (l *Log) UnderWay() iter.Seq[chronicle.Action] {
-	return func(yield func(chronicle.Action) bool) {
-		for _, p := range l.proposals.open {
-			for a := range p.Actions() {
-				if !yield(a) {
-					return
-				}
-			}
-		}
+// UnderWay returns the actions of this peer's commands that are not settled, in order. While there are none it takes no
+// memory: each look at a pool asks.
+func (l *Log) UnderWay() (actions []chronicle.Action) {
+	for _, p := range l.proposals.open {
+		actions = slices.AppendSeq(actions, p.Actions())
 	}
+	return actions
 }
 
 // IsUnderWay reports whether there is such an action among those.
 func (l *Log) IsUnderWay(such func(chronicle.Action) bool) bool {
-	for a := range l.UnderWay() {
-		if such(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.UnderWay(), such)
 }
 
 // Number returns the highest number of a command of this peer.
