@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -71,6 +72,8 @@ type host struct {
 	mirror  *Mirror
 	end     context.CancelFunc
 	ended   chan struct{}
+
+	digest atomic.Uint64 // of its directory
 }
 
 // newCluster makes a cluster of n hosts. Nothing is mirrored yet.
@@ -111,7 +114,27 @@ func (h *host) run() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.c.t.Context()))
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = h.Run(ctx) })
+	wg.Go(func() { h.probe(ctx) })
 	h.c.t.Cleanup(func() { cancel(); wg.Wait() })
+}
+
+// probe shows the digest of a host to the others again and again, as gossip does
+// with the answer to every probe.
+func (h *host) probe(ctx context.Context) {
+	every := time.NewTicker(time.Second / 4)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		for _, other := range h.c.hosts {
+			if other != h {
+				other.Heard(h.self.ID, h.digest.Load())
+			}
+		}
+	}
 }
 
 // services has each container of a name that begins with web in one service.
@@ -197,13 +220,7 @@ func (c carrier) Broadcast(frame []byte) {
 
 func (carrier) Queued() int { return 0 }
 
-func (c carrier) SetDigest(digest uint64) {
-	for _, h := range c.c.hosts {
-		if h != c.host {
-			h.Heard(c.self.ID, digest)
-		}
-	}
-}
+func (c carrier) SetDigest(digest uint64) { c.digest.Store(digest) }
 
 func (c carrier) Living() (out []peer.ID) {
 	for _, h := range c.c.hosts {
