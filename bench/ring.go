@@ -68,6 +68,12 @@ func newDivided(peers, tokens int) (*divided, error) {
 			return nil, err
 		}
 	}
+	for i := range peers { // nothing is left to decide
+		id := peerID(i)
+		if _, err := d.decide(id, chronicle.SetState{Peer: id, Phase: chronicle.Active}); err != nil {
+			return nil, err
+		}
+	}
 	return d, nil
 }
 

@@ -145,7 +145,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 // steps leave a machine so.
 func (m *Machine) atRest() bool {
 	return !m.hasNews() && m.log.AtRest() && !m.out.Unposted() &&
-		!m.members.IsChecking() && !m.members.BootedAlone() && m.state.Slot > 0 && m.members.IsMember() && m.tended() &&
+		!m.members.IsChecking() && m.state.Slot > 0 && m.members.IsMember() && m.tended() &&
 		!m.pools.HasUnsighted() && !m.cfg.faults.restless
 }
 

@@ -63,14 +63,14 @@ func (m *Machine) tend() {
 	}
 	m.meetUnlisted()
 	m.background(m.members.TellZone()...)
-	alone := m.members.StaysAlone()
+	alone, cutOff := m.members.StaysAlone(), m.members.View().CutOff()
 	for actions := range m.members.Tend(host{m}) {
 		m.background(actions...)
 	}
 	for _, p := range m.pools.Sorted() {
 		if !alone {
 			m.survey.Host(p)
-			if !m.members.View().CutOff() {
+			if !cutOff {
 				m.background(p.KeptEnough(m.cfg.Rest, m.members.IsDraining())...)
 			}
 			m.closeBehind(p)

@@ -37,14 +37,15 @@ type electorate struct {
 // and so on, up to [MaxVoters]. So the loss of a zone costs as few votes as can be. Where all are in one zone, or have named
 // none, these are the first of the roster.
 func electorateOf(roster []Member) (e electorate) {
-	for e.n < min(MaxVoters, len(roster)) {
+	for one := false; e.n < min(MaxVoters, len(roster)); {
 		round := e.n // from here on no two are of one zone
 		for i := 0; i < len(roster) && e.n < MaxVoters; i++ {
-			if !e.has(i) && !e.hasZone(round, roster, roster[i].Zone) {
+			if !e.has(i) && (one || !e.hasZone(round, roster, roster[i].Zone)) {
 				e.at[e.n] = i
 				e.n++
 			}
 		}
+		one = e.n == round+1 // all who are left are of one zone: the next round takes them in order
 	}
 	return e
 }

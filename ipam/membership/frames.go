@@ -59,6 +59,7 @@ func (s *Membership) Admit(f *wire.Frame, seat int) (a Arrival) {
 	a.First = s.contacts.Hear(s.View(), &f.Header)
 	s.NewDB.Hear(f.From)
 	s.compare(f)
+	s.news = s.check.MeetMajority(s.View()) || s.news
 	return a
 }
 
@@ -217,7 +218,6 @@ func (s *Membership) beginCheck() {
 // CheckBoot ends the boot check when it can.
 func (s *Membership) CheckBoot() {
 	if !s.IsChecking() {
-		s.news = s.check.MeetMajority(s.View()) || s.news
 		return
 	}
 	undecided := s.undecided()
