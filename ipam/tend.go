@@ -63,7 +63,8 @@ func (m *Machine) tend() {
 	}
 	m.meetUnlisted()
 	m.background(m.members.TellZone()...)
-	alone, cutOff := m.members.StaysAlone(), m.members.View().CutOff()
+	alone := m.members.StaysAlone()
+	cutOff := !alone && m.members.View().CutOff()
 	for actions := range m.members.Tend(host{m}) {
 		m.background(actions...)
 	}
