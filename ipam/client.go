@@ -19,7 +19,7 @@ func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 	if p == nil {
 		return sentence.NoPool(q.Pool)
 	}
-	if m.members.IsLeaving() && !m.members.HasLeft() { // who has left is told so below
+	if m.members.Wish.IsLeaving() && !m.members.Wish.HasLeft() { // who has left is told so below
 		return sentence.Leaving(m.cfg.Name)
 	}
 	err := m.requestAddress(&AddressRequest{

@@ -34,7 +34,7 @@ func (m *Machine) Stands() (cluster [16]byte, slot uint64) { return m.state.Clus
 
 // Decided returns what people have decided, in order of pools.
 func (m *Machine) Decided() Decided {
-	out := Decided{Cluster: m.state.Cluster, Slot: m.state.Slot, Peers: len(m.state.Roster), Left: m.members.HasLeft()}
+	out := Decided{Cluster: m.state.Cluster, Slot: m.state.Slot, Peers: len(m.state.Roster), Left: m.members.Wish.HasLeft()}
 	for _, p := range m.pools.Sorted() {
 		if p.Origin != chronicle.FromOperator && p.Name == "" && !p.Operated() {
 			continue // a network makes it again

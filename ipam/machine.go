@@ -97,7 +97,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 		m.start()
 	}
 	set, isSet := ev.(ClockSet)
-	if late := m.members.Watch().Late(); isSet || late >= bootcheck.Slumber {
+	if late := m.members.Check.Late(); isSet || late >= bootcheck.Slumber {
 		if missed := max(set.By, late); m.members.Disturb(set.By, missed) {
 			m.warnings.Sleep(missed)
 		}
@@ -112,7 +112,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	case Tick:
 		m.calls.changed = true
 	case ClockSet:
-		m.members.Watch().Forget()
+		m.members.Check.Forget()
 		m.calls.changed = true
 	case *Call:
 		if m.members.NewDB.IsUnlisted() && m.cfg.AwaitInventory {
@@ -134,8 +134,8 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	m.members.Beat()
 	m.stir()
 	m.wake()
-	if watch := m.members.Watch(); watch.IsOn() {
-		watch.Keep()
+	if m.members.Check.IsOn() {
+		m.members.Check.Keep()
 	}
 	return &m.fx
 }

@@ -55,8 +55,15 @@ func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
 
 // forgetting says what forgetting a peer frees.
 func (m *Machine) forgetting(gone *chronicle.Gone) Forgetting {
-	ranges, all := m.members.Space(gone.ID)
-	return Forgetting{Peer: m.members.View().NameOf(gone.ID), ID: gone.ID.String(), Evicted: gone.Evicted, Ranges: ranges, Addresses: uint64(all)}
+	out := Forgetting{
+		Peer: m.members.View().NameOf(gone.ID), ID: gone.ID.String(), Evicted: gone.Evicted, Addresses: uint64(m.state.OwnedBy(gone.ID)),
+	}
+	for _, p := range m.state.Pools {
+		for range p.Ring.OwnedBy(gone.ID) {
+			out.Ranges++
+		}
+	}
+	return out
 }
 
 // host tells the membership what only the rest of this peer knows.
@@ -75,7 +82,7 @@ func (h host) LivesIn(id peer.ID) bool {
 	return false
 }
 
-// peerMeant is departure.Find for a call of a peer that is ready, which may be served several times: it means
+// peerMeant is [departure.Find] for a call of a peer that is ready, which may be served several times: it means
 // the same peer each time, also when that has been evicted meanwhile.
 func (m *Machine) peerMeant(ref string, wanted departure.Membership) (peer.ID, error) {
 	if err := m.members.Ready(); err != nil {
@@ -85,7 +92,7 @@ func (m *Machine) peerMeant(ref string, wanted departure.Membership) (peer.ID, e
 	if c != nil && c.meant != peer.None {
 		return c.meant, nil
 	}
-	id, err := m.members.Find(ref, wanted)
+	id, err := departure.Find(m.members.View(), ref, wanted)
 	if c != nil && err == nil {
 		c.meant = id
 	}

@@ -151,7 +151,7 @@ func (m *Machine) vacated(p *pool.Pool) error {
 
 // leave makes this peer leave its cluster. It is answered when it has left.
 func (m *Machine) leave(q *LeaveRequest) error {
-	if m.members.HasLeft() {
+	if m.members.Wish.HasLeft() {
 		return m.members.LeftIsKnown()
 	}
 	if err := m.members.Ready(); err != nil {
@@ -169,13 +169,13 @@ func (m *Machine) leave(q *LeaveRequest) error {
 		return err
 	}
 	if c := m.calls.current; c != nil {
-		if c.leaves && !m.members.IsLeaving() {
+		if c.leaves && !m.members.Wish.IsLeaving() {
 			return failf(ErrBadRequest, "%s stays: its drain was undone in the meantime", m.cfg.Name)
 		}
 		c.leaves = true
 	}
 	forced := held > 0 || networks > 0
-	m.members.Leave(forced)
+	m.members.Wish.Leave(forced)
 	if !forced {
 		if err := m.drainSelf(&DrainRequest{Also: true}); err != nil {
 			return err
@@ -189,6 +189,6 @@ func (m *Machine) leave(q *LeaveRequest) error {
 	if out[0].Refused == "" {
 		return m.members.LeftIsKnown()
 	}
-	m.members.Stay()
+	m.members.Wish.Stay()
 	return failf(ErrBadRequest, "%s cannot leave its cluster: %s", m.cfg.Name, out[0].Refused)
 }

@@ -219,11 +219,11 @@ func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 func (m *Machine) ownState() report.Own {
 	v := m.members.View()
 	o := report.Own{
-		Broken: m.log.Err(), Outside: m.members.Outside(), EngineHas: m.members.LostNetworks(), Met: v.Reached(), Founders: m.cfg.Formation.Size, FoundersMet: m.members.FoundersMet(),
-		CutOff: v.CutOff(), Lists: m.awaitedLists(), BootedAlone: m.members.BootedAlone(), Answered: m.members.Answered(), Undecided: m.members.Unagreed(report.LongAgreement),
+		Broken: m.log.Err(), Outside: m.members.Outside(), EngineHas: m.members.Seeker.LostNetworks(), Met: v.Reached(), Founders: m.cfg.Formation.Size, FoundersMet: m.members.Seeker.Met(v),
+		CutOff: v.CutOff(), Lists: m.awaitedLists(), BootedAlone: m.members.Check.IsAlone(), Answered: m.members.Check.Answered(), Undecided: m.members.Unagreed(),
 	}
 	if m.members.IsSuspended() {
-		o.Suspended, o.EndSuspension = m.members.WhySuspended(), m.members.EndOfSuspension()
+		o.Suspended, o.EndSuspension = m.members.Suspension.Why(), m.members.EndOfSuspension()
 	}
 	return o
 }
@@ -241,7 +241,7 @@ func (m *Machine) awaitedLists() report.Lists {
 // othersState returns what may be wrong with other peers.
 func (m *Machine) othersState() report.Others {
 	v := m.members.View()
-	o := report.Others{Warned: map[peer.ID]int{}, Misfits: m.members.Misfits(), Foreign: v.Foreign(v), Differs: v.Differing()}
+	o := report.Others{Warned: map[peer.ID]int{}, Misfits: m.members.Seeker.Misfits(), Foreign: v.Foreign(v), Differs: v.Differing()}
 	for _, gone := range m.state.Former {
 		o.Warned[gone.ID] = m.warnings.Count(gone.ID)
 	}

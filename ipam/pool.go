@@ -44,7 +44,7 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 
 // grantPool grants a network its pool, where all is well.
 func (m *Machine) grantPool(q *PoolRequest) (PoolGrant, error) {
-	if m.members.IsLeaving() && !m.serves(q) {
+	if m.members.Wish.IsLeaving() && !m.serves(q) {
 		return PoolGrant{}, sentence.Leaving(m.cfg.Name)
 	}
 	if err := q.Check(); err != nil {

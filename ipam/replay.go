@@ -69,8 +69,8 @@ func (m *Machine) unready(q *AddressRequest, why error) (AddressGrant, error) {
 	case q.Purpose == ForGateway && m.mayReplay() && m.engine.OnHost(q.Address): // that of a bridge, whether or not there is a pool
 	case bare && m.holdsUp():
 		return AddressGrant{}, settled(why) // it goes on whatever it is told
-	case m.mayReplay() && m.members.HasLeft() && p != nil && m.isKeptBack(p, o):
-	case mode == engine.Starting && !bare && m.mayReplay() && m.mayLack(q) && !m.members.HasLeft():
+	case m.mayReplay() && m.members.Wish.HasLeft() && p != nil && m.isKeptBack(p, o):
+	case mode == engine.Starting && !bare && m.mayReplay() && m.mayLack(q) && !m.members.Wish.HasLeft():
 		m.pools.Withhold(q.Address, q.Network.Pool)
 	default:
 		return AddressGrant{}, why
@@ -84,7 +84,7 @@ func (m *Machine) confirms(p *pool.Pool, q *AddressRequest, o addr.Offset) bool 
 	rec := p.Space.Lookup(o)
 	switch {
 	case pool.SharesReservation(p.ReservationAt(o)):
-		return m.saysUse(p) || m.mayReplay() && (m.engine.Mode() != engine.Absent || m.members.HasLeft())
+		return m.saysUse(p) || m.mayReplay() && (m.engine.Mode() != engine.Absent || m.members.Wish.HasLeft())
 	case rec.State != space.Held:
 		return false
 	case q.Purpose == ForGateway:

@@ -65,9 +65,7 @@ func (m *Machine) tend() {
 	m.background(m.members.TellZone()...)
 	alone := m.members.StaysAlone()
 	cutOff := !alone && m.members.View().CutOff()
-	for actions := range m.members.Tend(host{m}) {
-		m.background(actions...)
-	}
+	m.members.Tend(host{m}, m.background)
 	for _, p := range m.pools.Sorted() {
 		if !alone {
 			m.survey.Host(p)

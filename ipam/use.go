@@ -73,7 +73,7 @@ func (m *Machine) isAskedFor(p *pool.Pool) bool {
 // host is to have none. A new database does not know the networks of the former one before a list. While the engine is
 // silent the next list tells (R60).
 func (m *Machine) surelyUnused(p *pool.Pool) bool {
-	before := m.members.NewDB.HasInherited() && !m.members.HasLeft() && p.WasUsed(m.members.Machine())
+	before := m.members.NewDB.HasInherited() && !m.members.Wish.HasLeft() && p.WasUsed(m.members.Machine())
 	return p.IsSurelyUnused(m.members.IsDraining(), before)
 }
 

@@ -20,11 +20,11 @@ func (m *Machine) wake() {
 	case m.members.IsSuspended():
 	case m.log.IsBusy() || m.members.IsChecking() || m.hasNews():
 		m.out.WakeAt(m.now.Add(pulse))
-	case m.members.HasLeft() && !m.members.IsMember():
+	case m.members.Wish.HasLeft() && !m.members.IsMember():
 	case m.state.Slot == 0 || m.members.NewDB.IsUnsure() || !m.log.IsSole() || m.doubts.Any():
 		tend = m.now.Add(tendEvery)
 	}
-	m.members.Watch().Expect(m.fx.WakeAt, tend)
+	m.members.Check.Expect(m.fx.WakeAt, tend)
 	if tend.IsZero() {
 		return
 	}

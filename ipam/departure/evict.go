@@ -10,25 +10,25 @@ import (
 	"github.com/ringlet/ringlet/ipam/sentence"
 )
 
-// MayEvict reports why a peer of the roster is not evicted for an operator, if it is not. waits says that this may pass.
-// underWay says that its eviction is on its way already, and stays wanted.
-func MayEvict(v cluster.View, id peer.ID, underWay bool) (waits bool, err error) {
+// MayEvict reports why a peer of the roster is not evicted for an operator, if it is not: a [sentence.WaitError] where that may
+// pass. underWay says that its eviction is on its way already, and stays wanted.
+func MayEvict(v cluster.View, id peer.ID, underWay bool) error {
 	away := v.Away(v.State.Voters())
 	switch {
 	case id == v.Self:
-		return false, sentence.Errorf(sentence.ErrBadRequest, "%s is this host itself: use ringlet leave", v.Name)
+		return sentence.Errorf(sentence.ErrBadRequest, "%s is this host itself: use ringlet leave", v.Name)
 	case v.Live(id):
-		return false, sentence.Errorf(sentence.ErrBadRequest, "%s is reachable: use ringlet leave on that host; if it was lost just now, try again in some seconds", v.NameOf(id))
+		return sentence.Errorf(sentence.ErrBadRequest, "%s is reachable: use ringlet leave on that host; if it was lost just now, try again in some seconds", v.NameOf(id))
 	case underWay:
-		return false, nil
+		return nil
 	case !v.KeepsMajority(id):
 		others := slices.DeleteFunc(away, func(o peer.ID) bool { return o == id })
-		return false, sentence.Errorf(sentence.ErrBadRequest, "%s cannot be evicted, because even without it the reachable hosts have no majority of the votes: start or reconnect %s; if a majority is gone for good, see ringlet recover --help", v.NameOf(id), sentence.List(v.NamesOf(others)))
+		return sentence.Errorf(sentence.ErrBadRequest, "%s cannot be evicted, because even without it the reachable hosts have no majority of the votes: start or reconnect %s; if a majority is gone for good, see ringlet recover --help", v.NameOf(id), sentence.List(v.NamesOf(others)))
 	case v.CutOff():
 		// Its own vote may be what is missing: then it would be evicted when it is back.
-		return true, sentence.Errorf(sentence.ErrUnreachable, "%s cannot be evicted, because the reachable hosts have no majority of the votes while it counts: start or reconnect %s; if a majority is gone for good, see ringlet recover --help", v.NameOf(id), sentence.List(v.NamesOf(away)))
+		return sentence.Wait(sentence.Errorf(sentence.ErrUnreachable, "%s cannot be evicted, because the reachable hosts have no majority of the votes while it counts: start or reconnect %s; if a majority is gone for good, see ringlet recover --help", v.NameOf(id), sentence.List(v.NamesOf(away))))
 	}
-	return false, nil
+	return nil
 }
 
 // EvictSilent returns the command that evicts a peer of which this one has had no sign for that long, if it is a voter and

@@ -24,10 +24,10 @@ func ExampleMayEvict() {
 	view.TakePresence(view, peer.ID{2}, true, "desk", "")
 
 	id, _ := departure.Find(view, "pi", departure.InRoster)
-	_, err := departure.MayEvict(view, id, false)
+	err := departure.MayEvict(view, id, false)
 	fmt.Println(err)
 	id, _ = departure.Find(view, "desk", departure.InRoster)
-	_, err = departure.MayEvict(view, id, false)
+	err = departure.MayEvict(view, id, false)
 	fmt.Println(err)
 	// Output:
 	// <nil>

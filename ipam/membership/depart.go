@@ -1,10 +1,8 @@
 package membership
 
 import (
-	"iter"
 	"slices"
 
-	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/cluster"
 	"github.com/ringlet/ringlet/ipam/departure"
@@ -32,18 +30,10 @@ func (s *Membership) Evict(id peer.ID, underWay bool) ([]chronicle.Action, error
 	if s.state.Gone(id) != nil {
 		return nil, nil
 	}
-	if waits, err := departure.MayEvict(s.View(), id, underWay); err != nil {
-		if waits {
-			err = sentence.Wait(err)
-		}
+	if err := departure.MayEvict(s.View(), id, underWay); err != nil {
 		return nil, err
 	}
 	return []chronicle.Action{chronicle.Evict{Peer: id}}, nil
-}
-
-// Find is [departure.Find].
-func (s *Membership) Find(ref string, wanted departure.Membership) (peer.ID, error) {
-	return departure.Find(s.View(), ref, wanted)
 }
 
 // Unheard returns nil if nobody hears from a peer, or has containers in its space, as far as can be asked, and a majority of the
@@ -81,17 +71,6 @@ func (s *Membership) mayTell() bool {
 	return s.View().HasListened(cluster.ReachTime) && !s.IsChecking() && (!s.engine.WillList() || !s.engine.Complete().IsZero())
 }
 
-// Space returns in how many ranges of all pools a peer has how many addresses.
-func (s *Membership) Space(id peer.ID) (ranges int, all addr.Count) {
-	for _, p := range s.state.Pools {
-		for r := range p.Ring.OwnedBy(id) {
-			ranges++
-			all = all.Plus(r.Size())
-		}
-	}
-	return ranges, all
-}
-
 // Reconsider takes back what is not wanted any more. What was sent may still be decided, as long as nobody has admitted that peer.
 func (s *Membership) Reconsider() {
 	v := s.View()
@@ -102,7 +81,7 @@ func (s *Membership) Reconsider() {
 // Route brings the commands of this peer to a peer that proposes them, but for those that nobody wants any more. A peer that was
 // evicted, and perhaps forgotten, waits until it is back: most would be refused, and with that what somebody was told is to come.
 func (s *Membership) Route() {
-	if s.IsChecking() || s.IsSuspended() || s.log.IsOutdated() || s.state.Gone(s.Self()) != nil && !s.wish.HasLeft() {
+	if s.IsChecking() || s.IsSuspended() || s.log.IsOutdated() || s.state.Gone(s.Self()) != nil && !s.Wish.HasLeft() {
 		return
 	}
 	if s.log.IsUnsent() {
@@ -148,8 +127,8 @@ func (s *Membership) Recover() (*chronicle.State, error) {
 
 // Refound has this peer be in the cluster that it founds anew.
 func (s *Membership) Refound() {
-	s.check.Stop()
-	s.wish.Return()
+	s.Check.Stop()
+	s.Wish.Return()
 }
 
 // MayReturn reports whether this peer was evicted, has what it had still, and waits to be admitted again.
@@ -187,24 +166,12 @@ func (s *Membership) LeftIsKnown() error {
 	return passing("%s has left, but not all other hosts know that yet: let it run a moment longer", s.cfg.Name)
 }
 
-// HasLeft reports whether this peer has left its cluster.
-func (s *Membership) HasLeft() bool { return s.wish.HasLeft() }
-
-// IsLeaving reports whether this peer is to leave its cluster, or has left.
-func (s *Membership) IsLeaving() bool { return s.wish.IsLeaving() }
-
-// Leave has this peer leave its cluster, by force although something is held here.
-func (s *Membership) Leave(forced bool) { s.wish.Leave(forced) }
-
-// Stay ends the wish that this peer leaves.
-func (s *Membership) Stay() { s.wish.Stay() }
-
 // Drain returns the commands that have this peer give up its space, beside others that do if also is set, or end that; none: it is so
 // already. That it leaves ends with that, too.
 func (s *Membership) Drain(undo, also bool) ([]chronicle.Action, error) {
-	s.wish.SetDrained(s.wish.Drained() && !undo)
-	if undo && s.wish.IsLeaving() {
-		s.wish.Stay() // also where that is decided when nobody waits for it any more
+	s.Wish.SetDrained(s.Wish.Drained() && !undo)
+	if undo && s.Wish.IsLeaving() {
+		s.Wish.Stay() // also where that is decided when nobody waits for it any more
 	}
 	switch drains := s.IsDraining(); {
 	case undo != drains:
@@ -228,7 +195,7 @@ func (s *Membership) OtherDrains() error {
 
 // LeaveAgain returns the command that takes this peer out of the roster again: an admission was on its way when it left.
 func (s *Membership) LeaveAgain() []chronicle.Action {
-	if s.wish.HasLeft() && s.IsMember() && !s.IsChecking() && s.Usable() == nil {
+	if s.Wish.HasLeft() && s.IsMember() && !s.IsChecking() && s.Usable() == nil {
 		return []chronicle.Action{chronicle.Evict{Peer: s.Self()}}
 	}
 	return nil
@@ -237,34 +204,29 @@ func (s *Membership) LeaveAgain() []chronicle.Action {
 // StaysAlone reports whether this peer is alone, and is to stay: all is its own, and nobody wants it, but for what is kept back for
 // those that were lost.
 func (s *Membership) StaysAlone() bool {
-	return s.View().Alone() && !s.IsDraining() && !s.wish.IsLeaving()
+	return s.View().Alone() && !s.IsDraining() && !s.Wish.IsLeaving()
 }
 
-// Tend yields what is to be proposed in the background, so that this peer has its place in the cluster and those that are lost have
-// none: each when what came before it was.
-func (s *Membership) Tend(h Host) iter.Seq[[]chronicle.Action] {
-	return func(yield func([]chronicle.Action) bool) {
-		inherit := func() []chronicle.Action { return departure.Inherit(s.View(), s.Machine(), s.Me.Joined()) }
-		quarantine := func() []chronicle.Action {
-			return s.departures.EndQuarantine(s.View(), s.cfg.Quarantine, func(id peer.ID) bool { return s.Unheard(id, h) == nil })
-		}
-		if s.StaysAlone() {
-			s.wish.SetDrained(false)
-			_ = yield(inherit()) && yield(quarantine())
-			return
-		}
+// Tend proposes in the background what gives this peer its place in the cluster, and takes theirs from those that are lost.
+func (s *Membership) Tend(h Host, propose func(...chronicle.Action)) {
+	alone := s.StaysAlone()
+	if alone {
+		s.Wish.SetDrained(false)
+	} else {
 		if s.View().Alone() { // there is nobody to leave
-			s.wish.Stay()
-			if !yield([]chronicle.Action{chronicle.SetState{Peer: s.Self(), Phase: chronicle.Active}}) {
-				return
-			}
+			s.Wish.Stay()
+			propose(chronicle.SetState{Peer: s.Self(), Phase: chronicle.Active})
 		}
-		if !yield(s.grow()) || !yield(inherit()) {
-			return
-		}
-		s.Reconsider()
-		_ = yield(departure.EvictSilent(s.View(), s.cfg.EvictAfter)) && yield(departure.ExpireLocks(s.View())) && yield(quarantine())
+		propose(s.grow()...)
 	}
+	propose(departure.Inherit(s.View(), s.Machine(), s.Me.Joined())...)
+	if !alone {
+		s.Reconsider()
+		propose(departure.EvictSilent(s.View(), s.cfg.EvictAfter)...)
+		propose(departure.ExpireLocks(s.View())...)
+	}
+	isUnheard := func(id peer.ID) bool { return s.Unheard(id, h) == nil }
+	propose(s.departures.EndQuarantine(s.View(), s.cfg.Quarantine, isUnheard)...)
 }
 
 // grow makes a peer that was admitted active once it has space. One that was draining before it was evicted drains on: nobody has
@@ -274,7 +236,7 @@ func (s *Membership) grow() []chronicle.Action {
 		c, ok := a.(chronicle.SetState)
 		return ok && c.Peer == s.Self()
 	}
-	if actions := s.wish.Grow(s.View()); len(actions) > 0 && !s.log.IsUnderWay(settles) { // it may be to drain
+	if actions := s.Wish.Grow(s.View()); len(actions) > 0 && !s.log.IsUnderWay(settles) { // it may be to drain
 		return actions
 	}
 	return nil
@@ -329,7 +291,7 @@ func (s *Membership) TellZone() []chronicle.Action {
 }
 
 // Next is [leave.Wish.Next].
-func (s *Membership) Next() []chronicle.Action { return s.wish.Next(s.View(), s.IsDraining()) }
+func (s *Membership) Next() []chronicle.Action { return s.Wish.Next(s.View(), s.IsDraining()) }
 
 // Follow has the membership follow one command that had effect.
 func (s *Membership) Follow(o chronicle.Outcome) {
@@ -356,7 +318,7 @@ func (s *Membership) Follow(o chronicle.Outcome) {
 func (s *Membership) followLeave(kind effect.NoteKind, id peer.ID) {
 	s.notePeer(kind, id)
 	if id == s.Self() {
-		s.wish.TakeDismissal(s.View())
+		s.Wish.TakeDismissal(s.View())
 	}
 }
 
@@ -371,7 +333,7 @@ func (s *Membership) Conclude(wasMember bool) (joined bool) {
 		s.Me.Join()
 		s.NewDB.Join()
 		return true
-	case wasMember && !member && !s.wish.TakeDismissal(s.View()):
+	case wasMember && !member && !s.Wish.TakeDismissal(s.View()):
 		s.note(effect.NoteEvicted, "")
 	}
 	return false

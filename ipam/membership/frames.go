@@ -28,7 +28,7 @@ type Arrival struct {
 func (s *Membership) Admit(f *wire.Frame, seat int) (a Arrival) {
 	is := cluster.Start{Boot: f.Boot, Nonce: f.Nonce}
 	if f.From == s.Self() {
-		s.stopIf(s.suspension.TakeDouble(s.own(), is))
+		s.stopIf(s.Suspension.TakeDouble(s.own(), is))
 		return a
 	}
 	if f.To != s.Self() && f.To != peer.None {
@@ -36,7 +36,7 @@ func (s *Membership) Admit(f *wire.Frame, seat int) (a Arrival) {
 	}
 	s.contacts.TakeSeat(f.From, seat)
 	if twin, ok := f.Body.(wire.Twin); ok {
-		s.stopIf(s.suspension.TakeTwin(s.View(), s.own(), f.From, twin))
+		s.stopIf(s.Suspension.TakeTwin(s.View(), s.own(), f.From, twin))
 		return a
 	}
 	// A frame of an earlier start is late, or the sender's database went back in time or was copied. The sender can tell, so
@@ -59,7 +59,7 @@ func (s *Membership) Admit(f *wire.Frame, seat int) (a Arrival) {
 	a.First = s.contacts.Hear(s.View(), &f.Header)
 	s.NewDB.Hear(f.From)
 	s.compare(f)
-	s.news = s.check.MeetMajority(s.View()) || s.news
+	s.news = s.Check.MeetMajority(s.View()) || s.news
 	return a
 }
 
@@ -80,8 +80,8 @@ func (s *Membership) Take(f *wire.Frame) (actions []chronicle.Action, taken bool
 		return s.takeJoin(f, b), true
 	case wire.UsedUp:
 		// One that knows that it has left stays out as it is.
-		if s.state.Slot > 0 && !s.IsMember() && !s.wish.HasLeft() {
-			s.stopIf(s.suspension.TakeUsedUp(s.View().NameOf(f.From)))
+		if s.state.Slot > 0 && !s.IsMember() && !s.Wish.HasLeft() {
+			s.stopIf(s.Suspension.TakeUsedUp(s.View().NameOf(f.From)))
 		}
 	case wire.Report:
 		s.news = s.departures.TakeReport(f.From, b) || s.news
@@ -96,7 +96,7 @@ func (s *Membership) Take(f *wire.Frame) (actions []chronicle.Action, taken bool
 func (s *Membership) meet(id peer.ID, w wire.Welcome) {
 	s.contacts.Introduce(s.View(), id, w.Name, w.Machine, w.Spoken)
 	s.NewDB.TakeListing(id, w.Listing)
-	s.seeker.Meet(s.View(), id, w.Formation, w.Observer)
+	s.Seeker.Meet(s.View(), id, w.Formation, w.Observer)
 }
 
 // meetForeign takes in a frame of another cluster, and reports whether this peer gives way to it. Clusters that meet do not merge
@@ -113,7 +113,7 @@ func (s *Membership) meetForeign(f *wire.Frame) (givesWay bool) {
 // Lags reports whether the author of a frame knows slots that this peer does not, and may learn: those of its own cluster, or, if it
 // has none and may not found one, those of any.
 func (s *Membership) Lags(f *wire.Frame) bool {
-	return f.Slot > s.state.Slot && f.Cluster != [16]byte{} && (f.Cluster == s.state.Cluster || s.state.Slot == 0 && s.seeker.Joins())
+	return f.Slot > s.state.Slot && f.Cluster != [16]byte{} && (f.Cluster == s.state.Cluster || s.state.Slot == 0 && s.Seeker.Joins())
 }
 
 // compare holds another peer's digest of the same slot against this one's. They differ only by a defect. The peer that is not with a
@@ -128,7 +128,7 @@ func (s *Membership) compare(f *wire.Frame) {
 	if s.lacks(rule.Digests) || !s.contacts.Compare(s.View(), &f.Header, s.log.Digest()) {
 		return
 	}
-	s.stopIf(s.suspension.Suspend(suspend.Differs, fmt.Sprintf("the state of this peer at slot %d differs from that of %s: one of the two has a defect", f.Slot, s.View().NameOf(f.From))))
+	s.stopIf(s.Suspension.Suspend(suspend.Differs, fmt.Sprintf("the state of this peer at slot %d differs from that of %s: one of the two has a defect", f.Slot, s.View().NameOf(f.From))))
 }
 
 // TakePresence takes in what the carrier believes of another peer, and in which seat its host is. It reports whether the peer comes
@@ -148,7 +148,7 @@ func (s *Membership) TakePresence(id peer.ID, alive bool, name peer.Name, addr s
 
 // TakeSeat takes in in which seat this host is.
 func (s *Membership) TakeSeat(seat int) {
-	if s.state.Slot == 0 && s.seeker.TakeSeat(seat) {
+	if s.state.Slot == 0 && s.Seeker.TakeSeat(seat) {
 		for _, id := range s.View().Known() {
 			s.Greet(id) // who has heard from it was told of no seat
 		}
@@ -164,26 +164,26 @@ func (s *Membership) Begin() {
 	s.saveIdentity()
 	s.engine.Start(s.Me.Nonce())
 	s.NewDB.Start()
-	s.seeker.Start(s.Self())
+	s.Seeker.Start(s.Self())
 	if set := s.Me.BeginClock(s.cfg.HostBoot); !set.IsZero() {
 		s.engine.SetClock(set)
 	}
 }
 
 func (s *Membership) saveIdentity() {
-	s.Me.Save(s.suspension.LatestBoot(s.Me.Boot()), s.cfg.Name, s.cfg.Machine)
+	s.Me.Save(s.Suspension.LatestBoot(s.Me.Boot()), s.cfg.Name, s.cfg.Machine)
 }
 
 // Open finds out whether the database may be used, after [Membership.Begin]. strays says that an earlier release has applied the
 // slot that gave up space of this peer, and left what was held there. It reports whether [Membership.Enter] is to follow.
 func (s *Membership) Open(strays bool) bool {
 	s.Me.SetLabel(s.cfg.Label)
-	s.stopIf(s.suspension.TakePlace(s.cfg.Place))
-	s.suspension.SavePlace(s.cfg.Place)
-	if !s.wish.HasLeft() {
-		s.stopIf(s.suspension.LookAt(s.Self(), s.state))
+	s.stopIf(s.Suspension.TakePlace(s.cfg.Place))
+	s.Suspension.SavePlace(s.cfg.Place)
+	if !s.Wish.HasLeft() {
+		s.stopIf(s.Suspension.LookAt(s.Self(), s.state))
 	}
-	s.stopIf(strays && s.suspension.Lost())
+	s.stopIf(strays && s.Suspension.Lost())
 	if s.IsSuspended() {
 		s.greetAll()
 		return false
@@ -198,9 +198,9 @@ func (s *Membership) Enter() Founding {
 		return Founding{}
 	}
 	if s.Me.IsFirst() {
-		s.NewDB.Begin(s.seeker.MayMeetOthers())
+		s.NewDB.Begin(s.Seeker.MayMeetOthers())
 	}
-	if s.seeker.Begin(!s.Me.IsFirst()) {
+	if s.Seeker.Begin(!s.Me.IsFirst()) {
 		return s.foundAlone()
 	}
 	return Founding{}
@@ -211,7 +211,7 @@ func (s *Membership) beginCheck() {
 	if s.state.Slot == 0 || s.View().Alone() {
 		return
 	}
-	s.check.Begin(s.Self(), bootcheck.Wait(s.cfg.CallTime), s.cfg.Rand.Uint64())
+	s.Check.Begin(s.Self(), bootcheck.Wait(s.cfg.CallTime), s.cfg.Rand.Uint64())
 	s.greetAll()
 }
 
@@ -224,12 +224,12 @@ func (s *Membership) CheckBoot() {
 	if undecided {
 		s.log.FinishSlot()
 	}
-	if s.check.Look(s.View(), undecided, s.log.IsOutdated(), s.cfg.BootAlone) {
+	if s.Check.Look(s.View(), undecided, s.log.IsOutdated(), s.cfg.BootAlone) {
 		s.log.SendAgain()
 		s.news = true
 		return
 	}
-	if s.check.IsDue() {
+	if s.Check.IsDue() {
 		s.greetAll()
 	}
 }
@@ -247,7 +247,7 @@ func (s *Membership) Disturb(by, missed time.Duration) (much bool) {
 		return false
 	}
 	if !s.lacks(rule.Awake) { // R11
-		s.check.Stop()
+		s.Check.Stop()
 		s.beginCheck()
 	}
 	return true
@@ -255,28 +255,28 @@ func (s *Membership) Disturb(by, missed time.Duration) (much bool) {
 
 // Granted watches for a freeze, as something was granted. A host that has left has nobody to ask behind one.
 func (s *Membership) Granted() {
-	if !s.wish.HasLeft() {
-		s.check.Granted()
+	if !s.Wish.HasLeft() {
+		s.Check.Granted()
 	}
 }
 
 // greetAll says hello to all that this peer knows.
 func (s *Membership) greetAll() {
-	s.check.Asked()
-	s.seeker.Called()
+	s.Check.Asked()
+	s.Seeker.Called()
 	for _, id := range s.View().Known() {
 		// Who has just said who it is need not be asked again while a cluster is looked for, only for the answer to a boot check.
 		if v := s.View(); !s.IsChecking() && v.Fresh(v.Of(id).Met, cluster.ReachTime) {
 			continue
 		}
-		if !s.check.HasAnswered(id) {
+		if !s.Check.HasAnswered(id) {
 			s.Greet(id)
 		}
 	}
 }
 
 // Greet says hello to one peer.
-func (s *Membership) Greet(id peer.ID) { s.greetWith(id, s.check.Question()) }
+func (s *Membership) Greet(id peer.ID) { s.greetWith(id, s.Check.Question()) }
 
 // greetWith says hello to one peer, with a question that the answer repeats.
 func (s *Membership) greetWith(id peer.ID, question uint64) {
@@ -296,7 +296,7 @@ func (s *Membership) welcome(to peer.ID, question uint64) {
 	if s.IsSuspended() || s.log.Err() != nil {
 		known = cluster.Start{}
 	}
-	if s.wish.HasLeft() && !s.IsMember() {
+	if s.Wish.HasLeft() && !s.IsMember() {
 		question = 0 // a device may have sent its Join of before it left again, and this would have it admitted (R63)
 	}
 	s.out.Send(to, wire.Welcome{
@@ -309,11 +309,11 @@ func (s *Membership) welcome(to peer.ID, question uint64) {
 func (s *Membership) takeWelcome(f *wire.Frame, w wire.Welcome) []chronicle.Action {
 	s.takeCopied(f.From, wire.Copied{Boot: s.Me.Boot(), Nonce: s.Me.Nonce(), KnownBoot: w.Boot, KnownNonce: w.Nonce})
 	if s.Me.Is(w.Boot, w.Nonce) {
-		s.suspension.Accept(f.From)
+		s.Suspension.Accept(f.From)
 	}
 	if (f.Cluster != s.state.Cluster || !s.Me.Is(w.Boot, w.Nonce)) && !s.lacks(rule.Counted) {
 		return nil // who is in no cluster knows nothing of this one
 	}
-	s.check.Take(f.From, w.Question, f.Slot, w.Undecided)
+	s.Check.Take(f.From, w.Question, f.Slot, w.Undecided)
 	return s.takeAnswered(f.From, w.Question)
 }

@@ -21,7 +21,7 @@ type Founding struct {
 
 // foundAlone has a peer that has deferred it found a cluster alone.
 func (s *Membership) foundAlone() Founding {
-	s.seeker.GoAlone()
+	s.Seeker.GoAlone()
 	f := s.found()
 	f.Alone = true
 	return f
@@ -30,14 +30,14 @@ func (s *Membership) foundAlone() Founding {
 // found founds a cluster, alone or with those that this peer has met, if it is time.
 func (s *Membership) found() (f Founding) {
 	if !s.log.IsDeciding() {
-		f.Found, f.Now = s.seeker.Found(s.View(), s.founder())
+		f.Found, f.Now = s.Seeker.Found(s.View(), s.founder())
 	}
 	return f
 }
 
 // TakeNetworks takes in how many networks of this driver the engine has, see [formation.Seeker.TakeNetworks].
 func (s *Membership) TakeNetworks(n int) Founding {
-	if s.state.Slot == 0 && s.seeker.TakeNetworks(s.View(), n) {
+	if s.state.Slot == 0 && s.Seeker.TakeNetworks(s.View(), n) {
 		return s.foundAlone()
 	}
 	return Founding{}
@@ -46,16 +46,16 @@ func (s *Membership) TakeNetworks(n int) Founding {
 // Seek looks for a cluster to be in: this peer says hello while it has none, and asks to be admitted when it is in no roster.
 func (s *Membership) Seek() Founding {
 	switch {
-	case s.wish.HasLeft() || s.IsSuspended():
+	case s.Wish.HasLeft() || s.IsSuspended():
 	case s.state.Slot == 0:
-		if s.seeker.CallsAgain() {
+		if s.Seeker.CallsAgain() {
 			s.greetAll()
 		}
-		if s.seeker.HasLooked(s.View()) {
+		if s.Seeker.HasLooked(s.View()) {
 			return s.foundAlone()
 		}
 		return s.found()
-	case s.IsMember() || s.IsChecking() || !s.seeker.Applies():
+	case s.IsMember() || s.IsChecking() || !s.Seeker.Applies():
 	default:
 		s.apply()
 	}
@@ -66,7 +66,7 @@ func (s *Membership) Seek() Founding {
 func (s *Membership) apply() {
 	gone := s.state.Gone(s.Self())
 	// Also where it had been admitted again, and did not come to drain before it was lost anew.
-	s.wish.SetDrained(gone != nil && !gone.Forgotten && (s.wish.Drained() || gone.Phase == chronicle.Draining))
+	s.Wish.SetDrained(gone != nil && !gone.Forgotten && (s.Wish.Drained() || gone.Phase == chronicle.Draining))
 	v := s.View()
 	live := slices.DeleteFunc(v.Others(), func(id peer.ID) bool { return !v.Live(id) })
 	if len(live) == 0 {
@@ -115,14 +115,14 @@ func (s *Membership) takeAnswered(id peer.ID, question uint64) []chronicle.Actio
 // givesWay reports whether this peer dissolves its cluster, if it is its only member, has no pool and nobody holds a lock, so that it
 // can join one that it has met, first at that time. It also turns from a cluster that it was about to join, and that is no more.
 func (s *Membership) givesWay(other [16]byte, met time.Time) bool {
-	if s.seeker.HasStrayed(s.View()) {
+	if s.Seeker.HasStrayed(s.View()) {
 		return true
 	}
 	if !s.View().Alone() || len(s.state.Pools) > 0 || len(s.state.Locks.Locks) > 0 || len(s.engine.IDs()) > 0 || s.log.Pending() > 0 ||
 		s.IsChecking() || s.wasShared() && !s.lacks(rule.Shared) {
 		return false
 	}
-	if !s.seeker.GivesWay(s.View(), other, met) {
+	if !s.Seeker.GivesWay(s.View(), other, met) {
 		return false
 	}
 	s.note(effect.NoteGaveWay, "")
@@ -140,7 +140,7 @@ func (s *Membership) wasShared() bool {
 func (s *Membership) GiveWay(to peer.ID) {
 	s.log.Leave()
 	s.NewDB.GiveWay()
-	s.seeker.GiveWay()
+	s.Seeker.GiveWay()
 	s.news = true
 	s.log.Pull(to)
 }

@@ -49,16 +49,18 @@ type Membership struct {
 	viewed time.Time        // the time of a view, see [Membership.At]; zero: that of the step
 	news   bool             // see [Membership.TakeNews]
 
-	Me         *start.Start
 	contacts   *cluster.Contacts
-	seeker     *formation.Seeker
 	admissions formation.Admissions
-	NewDB      *newdb.Database
-	check      *bootcheck.Check
-	suspension *suspend.Suspension
-	wish       *leave.Wish
-	Former     *former.Peer
 	departures *departure.Departures
+
+	// The rest of the peer reads these.
+	Me         *start.Start
+	Seeker     *formation.Seeker
+	NewDB      *newdb.Database
+	Check      *bootcheck.Check
+	Suspension *suspend.Suspension
+	Wish       *leave.Wish
+	Former     *former.Peer
 }
 
 // New returns the membership of a peer without a database. [Membership.Configure] is to follow.
@@ -66,16 +68,16 @@ func New(out *effect.Writer, e *engine.Engine) *Membership {
 	s := &Membership{
 		out:        out,
 		engine:     e,
-		Me:         start.New(out),
 		contacts:   cluster.New(out),
-		seeker:     formation.NewSeeker(out),
 		admissions: formation.Admissions{},
-		NewDB:      newdb.New(out, e),
-		check:      bootcheck.New(out),
-		suspension: suspend.New(out),
-		wish:       leave.New(out),
-		Former:     former.New(out),
 		departures: departure.New(out),
+		Me:         start.New(out),
+		Seeker:     formation.NewSeeker(out),
+		NewDB:      newdb.New(out, e),
+		Check:      bootcheck.New(out),
+		Suspension: suspend.New(out),
+		Wish:       leave.New(out),
+		Former:     former.New(out),
 	}
 	s.log = replog.New(out, voter{s})
 	s.state = s.log.State()
@@ -89,10 +91,10 @@ func (s *Membership) Log() *replog.Log { return s.log }
 func (s *Membership) Configure(cfg Config) {
 	s.cfg = cfg
 	s.contacts.Configure(cfg.Rules)
-	s.seeker.Configure(cfg.Config)
+	s.Seeker.Configure(cfg.Config)
 	s.NewDB.Configure(cfg.NewDB)
-	s.check.Configure(cfg.Rules)
-	s.suspension.Configure(cfg.Rules)
+	s.Check.Configure(cfg.Rules)
+	s.Suspension.Configure(cfg.Rules)
 	s.departures.Configure(cfg.Rules)
 }
 
@@ -134,7 +136,7 @@ func (s *Membership) Header() wire.Header {
 
 // Beat makes the frame that shows what this peer knows, if that has changed and there is anybody to see it.
 func (s *Membership) Beat() {
-	if s.contacts.IsEmpty() && !s.seeker.Joins() {
+	if s.contacts.IsEmpty() && !s.Seeker.Joins() {
 		return
 	}
 	if !s.out.HasShown(s.state.Slot, s.Me.Boot(), s.state.Cluster) {
@@ -143,7 +145,7 @@ func (s *Membership) Beat() {
 }
 
 // IsChecking reports whether the boot check is under way: in it this peer neither votes nor hands out (protocol, 6.6).
-func (s *Membership) IsChecking() bool { return s.check.IsRunning() }
+func (s *Membership) IsChecking() bool { return s.Check.IsRunning() }
 
 // IsMember reports whether this peer is in the roster.
 func (s *Membership) IsMember() bool { return s.log.Member() != nil }
@@ -186,11 +188,11 @@ func (s *Membership) Restore(key string, value []byte) error {
 	case newdb.Key:
 		return s.NewDB.Restore(value)
 	case leave.KeyLeft, leave.KeyDrained:
-		return s.wish.Restore(key, value)
+		return s.Wish.Restore(key, value)
 	case formation.KeyGaveWay:
-		return s.seeker.RestoreGaveWay(value)
+		return s.Seeker.RestoreGaveWay(value)
 	case suspend.KeyOld, suspend.KeyGivenUp, suspend.KeyPlace:
-		return s.suspension.Restore(key, value)
+		return s.Suspension.Restore(key, value)
 	case former.Key:
 		return s.Former.Restore(value)
 	}

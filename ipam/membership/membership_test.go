@@ -228,6 +228,26 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
+// What a majority does not agree on for five seconds, although all of it is there, is a problem.
+func TestUnagreed(t *testing.T) {
+	a, b := newMember("host-a", nil), newMember("host-b", nil)
+	b.cfg.Join = true
+	b.Configure(b.cfg)
+	a.start()
+	b.start()
+	for range 20 {
+		exchange(a, b)
+	}
+	a.propose(chronicle.NamePool{Name: "lab"})
+	proposed := a.now
+	for _, waits := range []time.Duration{5*time.Second - 1, 5 * time.Second} {
+		a.w.Reset(proposed.Add(waits))
+		if got := a.Unagreed(); got != waits && got != 0 || (got > 0) != (waits == 5*time.Second) {
+			t.Errorf("after %v: unagreed for %v", waits, got)
+		}
+	}
+}
+
 // R53: two starts with one ID: both stop.
 func TestTwoStarts(t *testing.T) {
 	a := newMember("host-a", nil)

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ringlet/ringlet/ipam/bootcheck"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/departure"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -18,17 +17,17 @@ func (s *Membership) Standing() peer.Standing {
 	switch {
 	case s.log.Err() != nil || s.IsSuspended():
 		return peer.Suspended
-	case s.wish.HasLeft():
+	case s.Wish.HasLeft():
 		return peer.Left
 	case s.IsChecking():
 		return peer.Checking
 	case s.log.IsOutdated():
 		return peer.Outdated
-	case s.seeker.IsForming(s.state.Slot):
+	case s.Seeker.IsForming(s.state.Slot):
 		return peer.Forming
 	case s.state.Slot == 0 || !s.IsMember():
 		return peer.Joining
-	case s.wish.IsLeaving() || s.IsDraining() || s.wish.Drained():
+	case s.Wish.IsLeaving() || s.IsDraining() || s.Wish.Drained():
 		return peer.Leaving
 	case s.View().Alone():
 		return peer.Alone
@@ -42,15 +41,15 @@ func (s *Membership) Standing() peer.Standing {
 func (s *Membership) Outside() peer.Outside {
 	v, plan := s.View(), s.cfg.Plan
 	switch isNew := s.state.Slot == 0; {
-	case isNew && s.seeker.LostNetworks() > 0:
+	case isNew && s.Seeker.LostNetworks() > 0:
 		return peer.DatabaseLost
 	case s.Standing() != peer.Joining:
 		return peer.Inside
-	case s.seeker.LooksFirst(s.state.Slot) && !s.seeker.SeesCluster(v):
+	case s.Seeker.LooksFirst(s.state.Slot) && !s.Seeker.SeesCluster(v):
 		return peer.LooksFirst
-	case isNew && s.seeker.AwaitsList(v):
+	case isNew && s.Seeker.AwaitsList(v):
 		return peer.AwaitsNetworks
-	case isNew && plan.Size == 0 && s.seeker.HasSeat() && v.Reached() == 0:
+	case isNew && plan.Size == 0 && s.Seeker.HasSeat() && v.Reached() == 0:
 		return peer.ListsNobody
 	case isNew && plan.NamesNobody:
 		return peer.KnowsNobody
@@ -62,26 +61,14 @@ func (s *Membership) Outside() peer.Outside {
 	return peer.AwaitsAdmission
 }
 
-// LostNetworks returns how many networks the engine has that a new database does not know, see [formation.Seeker.LostNetworks].
-func (s *Membership) LostNetworks() int { return s.seeker.LostNetworks() }
+// longAgreement is how long a decision may take before that is a problem.
+const longAgreement = 5 * time.Second
 
-// FoundersMet returns how many of the hosts that found the cluster have been met, this one among them.
-func (s *Membership) FoundersMet() int { return s.seeker.Met(s.View()) }
-
-// Misfits returns the peers that would found another cluster, with how many hosts.
-func (s *Membership) Misfits() map[peer.ID]int {
-	misfits := map[peer.ID]int{}
-	for id, f := range s.seeker.Misfits() {
-		misfits[id] = int(f.Size)
-	}
-	return misfits
-}
-
-// Unagreed returns for how long the command has waited that this peer wants decided next, although those who can be reached, and were
-// for that long, could have agreed.
-func (s *Membership) Unagreed(long time.Duration) time.Duration {
+// Unagreed returns for how long the command has waited that this peer wants decided next, although those who can be reached could
+// have agreed; 0 where it does not wait for long, or some of those were not there all the time.
+func (s *Membership) Unagreed() time.Duration {
 	v := s.View()
-	steady := slices.DeleteFunc(v.LiveVoters(), func(id peer.ID) bool { return id != v.Self && !v.Lasted(v.Of(id).Since, long) })
+	steady := slices.DeleteFunc(v.LiveVoters(), func(id peer.ID) bool { return id != v.Self && !v.Lasted(v.Of(id).Since, longAgreement) })
 	since, proposes := s.log.ProposedSince()
 	if !proposes || !v.Majority(steady) {
 		return 0
@@ -89,20 +76,11 @@ func (s *Membership) Unagreed(long time.Duration) time.Duration {
 	if since.Before(s.Me.At()) {
 		since = s.Me.At() // it was on disk
 	}
-	return v.Now.Sub(since)
+	if waits := v.Now.Sub(since); waits >= longAgreement {
+		return waits
+	}
+	return 0
 }
-
-// BootedAlone reports whether this peer went on without a majority after its start, and has not met one since.
-func (s *Membership) BootedAlone() bool { return s.check.IsAlone() }
-
-// Answered returns how many other peers have answered the boot check that is under way.
-func (s *Membership) Answered() int { return s.check.Answered() }
-
-// Watch returns what tells from steps that come late that the process was frozen.
-func (s *Membership) Watch() *bootcheck.Watch { return &s.check.Watch }
-
-// WhySuspended returns the sentence that tells why this peer is suspended, to follow "because".
-func (s *Membership) WhySuspended() string { return s.suspension.Why() }
 
 // Known returns other peers of the cluster, with the addresses at which they were last, as the carrier wrote them.
 func (s *Membership) Known() map[peer.ID]string {
@@ -135,7 +113,7 @@ func (s *Membership) Ready() error {
 	switch {
 	case s.log.Err() != nil || s.IsSuspended() && !s.lacks(rule.Stopped):
 		return s.Usable()
-	case s.wish.HasLeft():
+	case s.Wish.HasLeft():
 		return sentence.Errorf(sentence.ErrSuspended, "ringlet on %s has left its cluster and hands out nothing: remove the plugin, or only its data to join again", s.cfg.Name)
 	case s.IsChecking():
 		return sentence.Wait(sentence.Checking(s.cfg.Name))
@@ -150,7 +128,7 @@ func (s *Membership) Ready() error {
 // Usable returns why nothing can be handed out for good, if so.
 func (s *Membership) Usable() error {
 	if s.IsSuspended() {
-		return sentence.Errorf(sentence.ErrSuspended, "ringlet on %s has stopped handing out addresses, because %s; see ringlet status", s.cfg.Name, s.suspension.Why())
+		return sentence.Errorf(sentence.ErrSuspended, "ringlet on %s has stopped handing out addresses, because %s; see ringlet status", s.cfg.Name, s.Suspension.Why())
 	}
 	err := s.log.Err()
 	if err == nil {
@@ -166,7 +144,7 @@ func (s *Membership) MayPropose() error {
 		return s.Usable()
 	case s.log.IsOutdated():
 		return s.outdated()
-	case s.state.Slot == 0 && !s.seeker.IsFounding() || s.state.Slot > 0 && !s.IsMember():
+	case s.state.Slot == 0 && !s.Seeker.IsFounding() || s.state.Slot > 0 && !s.IsMember():
 		return s.outside()
 	}
 	return nil
@@ -179,14 +157,12 @@ func (s *Membership) outdated() error {
 // outside returns why a peer that is in no roster hands out nothing.
 func (s *Membership) outside() error {
 	switch {
-	case s.log.IsOutdated():
-		return s.outdated()
-	case s.state.Slot == 0 && s.seeker.LostNetworks() > 0:
-		return passing("ringlet on %s has a new database, but its engine has %s of ringlet, and other hosts may hold addresses of these: set RINGLET_JOIN to another host of the cluster, or RINGLET_BOOTSTRAP=1 if there is none", s.cfg.Name, sentence.Plural(s.seeker.LostNetworks(), "network", "networks"))
-	case s.seeker.LooksFirst(s.state.Slot):
+	case s.state.Slot == 0 && s.Seeker.LostNetworks() > 0:
+		return passing("ringlet on %s has a new database, but its engine has %s of ringlet, and other hosts may hold addresses of these: set RINGLET_JOIN to another host of the cluster, or RINGLET_BOOTSTRAP=1 if there is none", s.cfg.Name, sentence.Plural(s.Seeker.LostNetworks(), "network", "networks"))
+	case s.Seeker.LooksFirst(s.state.Slot):
 		return passing("ringlet on %s has a new database and looks for hosts that are in a cluster, before it founds one because of RINGLET_BOOTSTRAP=1: try again in a minute", s.cfg.Name)
-	case s.seeker.IsForming(s.state.Slot):
-		return passing("ringlet on %s waits for the other hosts that found its cluster: it needs a majority of the %d hosts, and reaches %d, itself included; start ringlet on the others, and see ringlet status", s.cfg.Name, s.cfg.Plan.Size, s.seeker.Met(s.View()))
+	case s.Seeker.IsForming(s.state.Slot):
+		return passing("ringlet on %s waits for the other hosts that found its cluster: it needs a majority of the %d hosts, and reaches %d, itself included; start ringlet on the others, and see ringlet status", s.cfg.Name, s.cfg.Plan.Size, s.Seeker.Met(s.View()))
 	case s.state.Slot == 0 && s.cfg.Plan.NamesNobody:
 		return passing("ringlet on %s has not found its cluster yet, and RINGLET_JOIN is empty: set RINGLET_BOOTSTRAP=1 if it is the only host, else RINGLET_JOIN to another one, and see ringlet status", s.cfg.Name)
 	case s.state.Slot == 0:
@@ -223,20 +199,20 @@ func (v voter) MayFollow() bool           { return !v.s.IsSuspended() }
 func (v voter) MayVote() bool             { return v.s.TakesPart() }
 func (v voter) Founders() int             { return v.s.cfg.Plan.Size }
 func (v voter) Formation() wire.Formation { return v.s.formation() }
-func (v voter) Seat(id peer.ID) peer.ID   { return v.s.seeker.SeatOf(v.s.View(), id) }
-func (v voter) Seated(id peer.ID) peer.ID { return v.s.seeker.Seated(v.s.View(), id) }
+func (v voter) Seat(id peer.ID) peer.ID   { return v.s.Seeker.SeatOf(v.s.View(), id) }
+func (v voter) Seated(id peer.ID) peer.ID { return v.s.Seeker.Seated(v.s.View(), id) }
 
 func (v voter) MayFound(asker peer.ID, f wire.Formation) bool {
-	return v.s.seeker.MayFound(v.s.View(), asker, f)
+	return v.s.Seeker.MayFound(v.s.View(), asker, f)
 }
 
 // formation returns what messages about slot 1 carry.
-func (s *Membership) formation() wire.Formation { return s.seeker.Formation(s.state.Slot) }
+func (s *Membership) formation() wire.Formation { return s.Seeker.Formation(s.state.Slot) }
 
 // TakesPart reports whether this peer may vote on slots and propose them, where it is of the roster: what it knows is current,
 // whole and understood.
 func (s *Membership) TakesPart() bool {
-	return (!s.IsChecking() || s.check.Completes(s.View(), s.undecided())) && !s.IsSuspended() && s.log.Err() == nil && !s.log.IsOutdated()
+	return (!s.IsChecking() || s.Check.Completes(s.View(), s.undecided())) && !s.IsSuspended() && s.log.Err() == nil && !s.log.IsOutdated()
 }
 
 // undecided reports whether this peer has accepted a change of the roster, or of a zone, in the slot that is next: what may change

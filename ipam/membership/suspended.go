@@ -13,15 +13,15 @@ import (
 // IsSuspended reports whether this peer is suspended: its database must not be used as it stands, and an operator has to decide.
 // It stays at the slot that it knows: it follows no more slots, so that nothing of its space changes hands under the containers of
 // its host. It answers an engine that starts, serves releases, hands out nothing, votes on nothing and asks for no admission.
-func (s *Membership) IsSuspended() bool { return s.suspension.Is() }
+func (s *Membership) IsSuspended() bool { return s.Suspension.Is() }
 
 // IsGivenUp reports whether this peer is suspended because its space was given up.
-func (s *Membership) IsGivenUp() bool { return s.suspension.For(suspend.GivenUp) }
+func (s *Membership) IsGivenUp() bool { return s.Suspension.For(suspend.GivenUp) }
 
 // stopIf has this peer take part in nothing any more, if it was suspended just now.
 func (s *Membership) stopIf(suspended bool) {
 	if suspended {
-		s.check.Stop()
+		s.Check.Stop()
 		s.log.Stop()
 		s.news = true
 	}
@@ -34,7 +34,7 @@ func (s *Membership) own() cluster.Start {
 
 // takeCopied learns that a peer refuses this one.
 func (s *Membership) takeCopied(from peer.ID, q wire.Copied) {
-	surpassed, suspended := s.suspension.TakeCopied(s.View(), s.own(), from, q)
+	surpassed, suspended := s.Suspension.TakeCopied(s.View(), s.own(), from, q)
 	if surpassed {
 		s.saveIdentity()
 	}
@@ -45,8 +45,8 @@ func (s *Membership) takeCopied(from peer.ID, q wire.Copied) {
 // that is alone or the first of two. It would have accepted a value, on its disk, before anybody could learn of it. One that has
 // dissolved a cluster may come to it again, having forgotten it on purpose.
 func (s *Membership) CheckVeto() {
-	if s.state.Slot > 0 && !s.log.HasAccepted() && !s.seeker.HasGivenWay() && s.View().HasVeto() {
-		s.stopIf(s.suspension.Outlive("others know a decision (slot %d) that needs the vote of this peer, but it does not know that one", s.state.Slot+1))
+	if s.state.Slot > 0 && !s.log.HasAccepted() && !s.Seeker.HasGivenWay() && s.View().HasVeto() {
+		s.stopIf(s.Suspension.Outlive("others know a decision (slot %d) that needs the vote of this peer, but it does not know that one", s.state.Slot+1))
 	}
 }
 
@@ -59,7 +59,7 @@ func (s *Membership) Follows(batch []chronicle.Command) bool {
 		}
 	}
 	if !s.lacks(rule.Suspend) {
-		suspended, err := s.suspension.LookFor(s.View(), batch)
+		suspended, err := s.Suspension.LookFor(s.View(), batch)
 		if err != nil {
 			s.log.Fail(err)
 		}
@@ -73,8 +73,8 @@ func (s *Membership) FollowsTo(state *chronicle.State) bool {
 	if !s.knowsNumber(state.Number(s.Self())) {
 		return false
 	}
-	if retires := s.wish.IsLeaving() && !s.wish.IsForced(); !retires && !s.lacks(rule.Suspend) {
-		s.stopIf(s.suspension.LookAt(s.Self(), state))
+	if retires := s.Wish.IsLeaving() && !s.Wish.IsForced(); !retires && !s.lacks(rule.Suspend) {
+		s.stopIf(s.Suspension.LookAt(s.Self(), state))
 	}
 	return !s.IsSuspended()
 }
@@ -85,34 +85,28 @@ func (s *Membership) knowsNumber(number uint64) bool {
 	if number <= s.log.Number() || s.lacks(rule.Old) {
 		return true
 	}
-	s.stopIf(s.suspension.Outlive("others have request %d of this peer, but it knows only %d", number, s.log.Number()))
+	s.stopIf(s.Suspension.Outlive("others have request %d of this peer, but it knows only %d", number, s.log.Number()))
 	return false
 }
 
 // Trust has a peer go on with a database that was moved, as an operator states; [Membership.Enter] is to follow. It asks the others as
 // after a start of the host: it may have been given up while the data was moved.
 func (s *Membership) Trust() error {
-	reason := s.suspension.Reason()
-	if s.lacks(rule.Trust) {
-		reason = suspend.OtherPlace
-	}
-	switch reason {
-	case suspend.None:
+	switch {
+	case s.Suspension.Trust(s.cfg.Place):
+		s.news = true
+		return nil
+	case !s.IsSuspended():
 		return sentence.Errorf(sentence.ErrBadRequest, "ringlet on %s uses its database already: see ringlet status", s.cfg.Name)
-	case suspend.OtherPlace:
-	case suspend.GivenUp, suspend.OldDatabase, suspend.Copied:
-		return sentence.Errorf(sentence.ErrBadRequest, "the database of %s cannot be trusted, because %s: run ringlet rejoin on that host, and it starts over as a new peer", s.cfg.Name, s.suspension.Why())
-	default:
+	case s.Suspension.For(suspend.Differs):
 		return s.Usable()
 	}
-	s.suspension.Trust(s.cfg.Place)
-	s.news = true
-	return nil
+	return sentence.Errorf(sentence.ErrBadRequest, "the database of %s cannot be trusted, because %s: run ringlet rejoin on that host, and it starts over as a new peer", s.cfg.Name, s.Suspension.Why())
 }
 
 // EndOfSuspension says what ends the suspension of this peer.
 func (s *Membership) EndOfSuspension() string {
-	switch s.suspension.Reason() {
+	switch s.Suspension.Reason() {
 	case suspend.OldDatabase:
 		if v := s.View(); v.HasVeto() && !v.Alone() {
 			return "disable the plugin here; on another host of the cluster run ringlet recover --i-know-the-others-are-gone, because the cluster decides nothing without this host; then enable the plugin here, and run ringlet rejoin"
@@ -176,7 +170,7 @@ func (s *Membership) MayRejoin() error {
 	switch {
 	case s.IsMoved() && s.knowsNobody():
 		return sentence.Errorf(sentence.ErrBadRequest, "%s knows no other host, and after a rejoin it would wait for one: if no other copy of its data runs, run ringlet trust on this host; else disable the plugin, remove its data, and enable it again", s.cfg.Name)
-	case s.wish.HasLeft() || s.IsSuspended() && !s.suspension.For(suspend.Differs):
+	case s.Wish.HasLeft() || s.IsSuspended() && !s.Suspension.For(suspend.Differs):
 		return nil
 	case s.log.Err() != nil || s.IsSuspended():
 		return s.Usable()
@@ -185,9 +179,9 @@ func (s *Membership) MayRejoin() error {
 }
 
 // IsMoved reports whether this peer is suspended since its database was written at another place.
-func (s *Membership) IsMoved() bool { return s.suspension.For(suspend.OtherPlace) }
+func (s *Membership) IsMoved() bool { return s.Suspension.For(suspend.OtherPlace) }
 
 // HasMet reports whether this peer was ever more than alone: it knows another one, has left a cluster, or has started over.
 func (s *Membership) HasMet() bool {
-	return len(s.state.Roster) > 1 || len(s.state.Former) > 0 || !s.contacts.IsEmpty() || s.wish.HasLeft() || s.Former.Was()
+	return len(s.state.Roster) > 1 || len(s.state.Former) > 0 || !s.contacts.IsEmpty() || s.Wish.HasLeft() || s.Former.Was()
 }

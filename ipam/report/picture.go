@@ -86,7 +86,7 @@ type Own struct {
 	Founders      int           // how many hosts found the cluster
 	FoundersMet   int           // this one among them
 	CutOff        bool          // no majority of the voters can be reached
-	Undecided     time.Duration // how long its next command has waited although a majority could decide it
+	Undecided     time.Duration // how long its next command has waited although a majority could decide it; 0: not for long
 	Lists         Lists
 	BootedAlone   bool // no majority has answered since it started
 }
@@ -102,12 +102,12 @@ type Lists struct {
 
 // Others is what may be wrong with other peers.
 type Others struct {
-	Warned  map[peer.ID]int    // how many addresses in use each of them warns of
-	Misfits map[peer.ID]int    // peers that would found a cluster of another size, or with another list
-	Foreign [][16]byte         // other clusters with the same key and label, in order
-	Differs map[peer.ID]uint64 // peers whose state differed, and at which slot
-	Ruling  Ruling             // the zone that has a majority of the votes
-	Silent  Silence            // of the one member that cannot be reached, if it is just one
+	Warned  map[peer.ID]int            // how many addresses in use each of them warns of
+	Misfits map[peer.ID]wire.Formation // peers that would found a cluster of another size, or with another list
+	Foreign [][16]byte                 // other clusters with the same key and label, in order
+	Differs map[peer.ID]uint64         // peers whose state differed, and at which slot
+	Ruling  Ruling                     // the zone that has a majority of the votes
+	Silent  Silence                    // of the one member that cannot be reached, if it is just one
 }
 
 // Ruling is a zone whose peers have a majority of the votes, although there are three zones or more.

@@ -155,7 +155,7 @@ func (p *Picture) decidingProblems() []row {
 			"start or reconnect those hosts; if they are gone for good, ringlet recover --help says how this host continues alone",
 		},
 		{
-			runs && o.Undecided >= LongAgreement, Degraded, "no-agreement",
+			runs && o.Undecided > 0, Degraded, "no-agreement",
 			fmt.Sprintf("no decision was made for %v, although this host reaches a majority: it still hands out and frees addresses in its own ranges, but new ranges, pools and claims must wait", o.Undecided.Round(time.Second)),
 			"check whether the network between the hosts loses packets, and whether TCP and UDP port 7950 are open both ways",
 		},
@@ -193,9 +193,6 @@ func (p *Picture) listProblems() []row {
 		},
 	}
 }
-
-// LongAgreement is how long a decision may take before that is a problem.
-const LongAgreement = 5 * time.Second
 
 func (p *Picture) cutOffText() string {
 	why := "this host reaches no majority of its cluster"
@@ -297,7 +294,7 @@ func (p *Picture) strangeProblems() (rows []row) {
 	for _, id := range sorted(p.Others.Misfits) {
 		rows = append(rows, row{
 			true, Degraded, "formation-mismatch",
-			say("%s would found a cluster of %d hosts, or with another list, but this host one of %d", p.NameOf(id), p.Others.Misfits[id], p.Own.Founders),
+			say("%s would found a cluster of %d hosts, or with another list, but this host one of %d", p.NameOf(id), p.Others.Misfits[id].Size, p.Own.Founders),
 			"set the same RINGLET_JOIN and RINGLET_BOOTSTRAP on all hosts that found the cluster",
 		})
 	}

@@ -76,8 +76,7 @@ func TestProblems(t *testing.T) {
 			p.Others.Silent = report.Silence{Since: now, Ends: now.Add(time.Hour)}
 		}, "peer-unreachable: host-b, silent since 2026-03-01 09:30 UTC, evicted by itself at 2026-03-01 10:30 UTC"},
 		"away, while it checks":    {func(p *report.Picture) { p.Standing = peer.Checking; live(p, other, false) }, "checking: "},
-		"no decision for a while":  {func(p *report.Picture) { p.Own.Undecided = report.LongAgreement }, "no-agreement: for 5s"},
-		"no decision for a moment": {func(p *report.Picture) { p.Own.Undecided = report.LongAgreement - 1 }, ""},
+		"no decision for a while":  {func(p *report.Picture) { p.Own.Undecided = 5 * time.Second }, "no-agreement: for 5s"},
 		"its list has not come":    {func(p *report.Picture) { p.Own.Lists.Own = true }, "inventory-awaited: until its engine lists them"},
 		"addresses of its former":  {func(p *report.Picture) { p.Own.Lists = report.Lists{Own: true, Owners: []peer.ID{gone}, Former: true} }, "inventory-awaited: its former self"},
 		"addresses of a lost host": {func(p *report.Picture) { p.Own.Lists = report.Lists{Own: true, Owners: []peer.ID{gone}} }, "inventory-awaited: in the ranges of host-c"},
@@ -93,7 +92,9 @@ func TestProblems(t *testing.T) {
 			live(p, gone, true)
 			p.Others.Warned = map[peer.ID]int{gone: 2}
 		}, "given-up-host: 2 addresses that its containers use are set aside"},
-		"another list of founders":  {func(p *report.Picture) { p.Own.Founders, p.Others.Misfits = 3, map[peer.ID]int{gone: 5} }, "formation-mismatch: cluster of 5 hosts"},
+		"another list of founders": {func(p *report.Picture) {
+			p.Own.Founders, p.Others.Misfits = 3, map[peer.ID]wire.Formation{gone: {Size: 5}}
+		}, "formation-mismatch: cluster of 5 hosts"},
 		"another cluster":           {func(p *report.Picture) { p.Others.Foreign = [][16]byte{{0xab}} }, "foreign-cluster: ab000000"},
 		"another state":             {func(p *report.Picture) { p.Others.Differs = map[peer.ID]uint64{other: 9} }, "differing-state: host-b had another state than the majority at slot 9"},
 		"one zone of three decides": {func(p *report.Picture) { p.Others.Ruling = report.Ruling{Zone: "east", Votes: 4, Total: 7, Zones: 3} }, "zone-majority: hosts in zone east have 4 of 7 votes"},
