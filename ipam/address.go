@@ -16,7 +16,7 @@ import (
 // requestAddress answers libnetwork's RequestAddress. As all that leads to a
 // grant it fills in the answer in place, and takes what is large by reference:
 // copies would cost more than the choice of an address.
-func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error) {
+func (m serving) requestAddress(q *AddressRequest, a *AddressGrant) (err error) {
 	if q.Network.Outside(q.Address) {
 		*a, err = m.networksOwn(q)
 		return err
@@ -45,7 +45,7 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 		*a, err = m.unmarked(p, q, s.Key)
 		return m.replayed(q, a, err)
 	}
-	if q.Purpose == ForContainer && !m.calls.current.before {
+	if q.Purpose == ForContainer && !m.call.before {
 		if m.engine.StartsContainers(q.Name != "") {
 			m.pools.StickBy(q.Name != "")
 		}
@@ -66,7 +66,7 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 // networksOwn answers a request for an address of a wide IPv6 subnet that no pool has (Network.Outside): a gateway or an auxiliary
 // address, which the network has for itself. No host hands out any there, so nothing has to be known of it, also not while the
 // peer is not ready: an engine before 29 does not start without.
-func (m *Machine) networksOwn(q *AddressRequest) (AddressGrant, error) {
+func (m serving) networksOwn(q *AddressRequest) (AddressGrant, error) {
 	switch {
 	case q.Purpose != ForGateway && q.Purpose != ForUnmarked:
 		return AddressGrant{}, sentence.AddressOutside(q.Network.Pool, q.Address)
@@ -83,7 +83,7 @@ func (m *Machine) networksOwn(q *AddressRequest) (AddressGrant, error) {
 // that is kept for the holder, if there is one, else the former one of the
 // holder, if that is free, by name and then by MAC, else one that was never used, else the one that has
 // rested longest.
-func (m *Machine) allocate(p *pool.Pool, n *Network, want addr.Range, h *space.Holder, a *AddressGrant) error {
+func (m serving) allocate(p *pool.Pool, n *Network, want addr.Range, h *space.Holder, a *AddressGrant) error {
 	if err := m.awaitLists(); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (m *Machine) take(p *pool.Pool, o addr.Offset, h *space.Holder, a *AddressG
 }
 
 // claim hands out one certain address (docker run --ip).
-func (m *Machine) claim(p *pool.Pool, n *Network, want netip.Addr, h *space.Holder, a *AddressGrant) error {
+func (m serving) claim(p *pool.Pool, n *Network, want netip.Addr, h *space.Holder, a *AddressGrant) error {
 	o, ok := addr.OffsetOf(p.CIDR, want)
 	if !ok {
 		return sentence.AddressOutside(p.CIDR, want)
@@ -179,7 +179,7 @@ func (m *Machine) claim(p *pool.Pool, n *Network, want netip.Addr, h *space.Hold
 // unmarked answers a request for a certain address that comes without
 // options: an auxiliary address of a network that is being made, or, when the
 // engine has started, an endpoint that it has. key is what records keep of the network.
-func (m *Machine) unmarked(p *pool.Pool, q *AddressRequest, key uint32) (AddressGrant, error) {
+func (m serving) unmarked(p *pool.Pool, q *AddressRequest, key uint32) (AddressGrant, error) {
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
 	if !ok {
 		return AddressGrant{}, sentence.AddressOutside(p.CIDR, q.Address)
@@ -191,7 +191,7 @@ func (m *Machine) unmarked(p *pool.Pool, q *AddressRequest, key uint32) (Address
 }
 
 // keptOrReplayed answers such a request where none is a container's that starts.
-func (m *Machine) keptOrReplayed(p *pool.Pool, q *AddressRequest, o addr.Offset) (a AddressGrant, err error) {
+func (m serving) keptOrReplayed(p *pool.Pool, q *AddressRequest, o addr.Offset) (a AddressGrant, err error) {
 	m.engine.AskPart(q.Network.ID())
 	net := m.engine.Network(q.Network.ID())
 	if rec := p.Space.Lookup(o); rec.State == space.Held && rec.Kind != space.Stranger && rec.Kind != space.Kept {
@@ -223,7 +223,7 @@ func (m *Machine) keptOrReplayed(p *pool.Pool, q *AddressRequest, o addr.Offset)
 }
 
 // reserveAuxiliary grants a network an auxiliary address.
-func (m *Machine) reserveAuxiliary(p *pool.Pool, o addr.Offset) (AddressGrant, error) {
+func (m serving) reserveAuxiliary(p *pool.Pool, o addr.Offset) (AddressGrant, error) {
 	if err := m.reserveFor(p, o, chronicle.KindAuxiliary); err != nil {
 		return AddressGrant{}, err
 	}
@@ -233,7 +233,7 @@ func (m *Machine) reserveAuxiliary(p *pool.Pool, o addr.Offset) (AddressGrant, e
 
 // open takes free space of the pool within want, up to size addresses, and
 // reports whether there was any. A peer that drains takes none.
-func (m *Machine) open(p *pool.Pool, want addr.Range, size addr.Count) (bool, error) {
+func (m serving) open(p *pool.Pool, want addr.Range, size addr.Count) (bool, error) {
 	if m.members.IsDraining() {
 		return false, nil
 	}
@@ -248,7 +248,7 @@ func (m *Machine) open(p *pool.Pool, want addr.Range, size addr.Count) (bool, er
 
 // obtain makes one address this peer's: it is its already, or nobody's, or
 // the owner is asked for it.
-func (m *Machine) obtain(p *pool.Pool, o addr.Offset) error {
+func (m serving) obtain(p *pool.Pool, o addr.Offset) error {
 	if p.Space.Mine(o) {
 		if kind, held := p.Space.Holds(o); !p.Space.Usable(o) && (!held || kind == space.Kept) {
 			return m.waitForMajority() // about what it is set aside for
@@ -273,16 +273,13 @@ func (m *Machine) openAhead(p *pool.Pool) {
 	if chunk == 0 {
 		return
 	}
-	current := m.calls.current
-	m.calls.current = nil // nobody waits for it
-	_, _ = m.open(p, addr.Whole(p.CIDR), chunk)
-	m.calls.current = current
+	_, _ = m.unasked().open(p, addr.Whole(p.CIDR), chunk)
 }
 
 // serve finds the pool of a network that can be served, and makes the pool if
 // there is none: the pool ID says all that is needed, should this peer have
 // lost it. What follows from the network is kept.
-func (m *Machine) serve(n *Network) (*pool.Served, error) {
+func (m serving) serve(n *Network) (*pool.Served, error) {
 	p, err := m.joinPool(n.Pool, poolSpec{reserved: &PoolRequest{Gateway: n.Gateway, GatewayAddr: n.GatewayAddr}})
 	if err != nil {
 		return nil, err
@@ -293,7 +290,7 @@ func (m *Machine) serve(n *Network) (*pool.Served, error) {
 
 // isBack reports whether whoever asks for a held address comes back to it. The error makes the call wait until an inventory can
 // tell.
-func (m *Machine) isBack(p *pool.Pool, o addr.Offset, rec *space.Record, may pool.Return) (bool, error) {
+func (m serving) isBack(p *pool.Pool, o addr.Offset, rec *space.Record, may pool.Return) (bool, error) {
 	switch may {
 	case pool.IsBack:
 		return true, nil
@@ -312,11 +309,11 @@ func (m *Machine) isBack(p *pool.Pool, o addr.Offset, rec *space.Record, may poo
 // will come. The holder's name is the container's that asks now, and need not have been the
 // holder's then: that one may have been renamed, and live. An engine has no other container
 // take a name before the one that had it has started, and so is listed.
-func (m *Machine) awaitTold(p *pool.Pool, o addr.Offset, rec *space.Record) error {
+func (m serving) awaitTold(p *pool.Pool, o addr.Offset, rec *space.Record) error {
 	if !m.engine.WillList() {
 		return nil
 	}
-	c := m.calls.current
+	c := m.call
 	if c.doubted == 0 {
 		c.doubted = m.engine.Stamp()
 		m.note(Note{Kind: NoteDoubted, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o)})

@@ -38,9 +38,9 @@ var errRefused = errors.New("refused")
 // ask asks the peers concerned for something that they have in a range. It makes the call wait while there
 // is hope, and returns errRefused, with the last answer, when all have refused. When
 // what was asked for is there the caller finds it before it asks.
-func (m *Machine) ask(p *pool.Pool, want wire.Want, in addr.Range, kind chronicle.Kind) (wire.Answer, error) {
+func (m serving) ask(p *pool.Pool, want wire.Want, in addr.Range, kind chronicle.Kind) (wire.Answer, error) {
 	var first time.Time
-	if c := m.calls.current; c != nil {
+	if c := m.call; c != nil {
 		if c.askedAt.IsZero() {
 			c.askedAt = m.now
 		}
@@ -55,7 +55,7 @@ func (m *Machine) ask(p *pool.Pool, want wire.Want, in addr.Range, kind chronicl
 
 // spaceElsewhere asks for space in a range in which this peer has none left,
 // and says why it got none. Of a range of one address the owner says who holds it.
-func (m *Machine) spaceElsewhere(p *pool.Pool, n Network, want addr.Range) error {
+func (m serving) spaceElsewhere(p *pool.Pool, n Network, want addr.Range) error {
 	if t, _ := p.Ring.At(want.Start); want.Size() == 1 && t.Owner != ring.Free && t.Owner != ring.Reserved && t.Owner != m.members.Self() {
 		return m.fromOwner(p, want.Start, wire.WantExact, 0)
 	}
@@ -69,7 +69,7 @@ func (m *Machine) spaceElsewhere(p *pool.Pool, n Network, want addr.Range) error
 }
 
 // askOwner asks the owner of an address of another peer for it, or to reserve it, as [Machine.ask] does.
-func (m *Machine) askOwner(p *pool.Pool, o addr.Offset, want wire.Want, kind chronicle.Kind) (wire.Answer, error) {
+func (m serving) askOwner(p *pool.Pool, o addr.Offset, want wire.Want, kind chronicle.Kind) (wire.Answer, error) {
 	t, _ := p.Ring.At(o)
 	switch {
 	case m.members.IsPredecessor(t.Owner):
@@ -81,7 +81,7 @@ func (m *Machine) askOwner(p *pool.Pool, o addr.Offset, want wire.Want, kind chr
 }
 
 // fromOwner is askOwner, and says who holds the address if its owner refuses while that is so (protocol, 3.7).
-func (m *Machine) fromOwner(p *pool.Pool, o addr.Offset, want wire.Want, kind chronicle.Kind) error {
+func (m serving) fromOwner(p *pool.Pool, o addr.Offset, want wire.Want, kind chronicle.Kind) error {
 	answer, err := m.askOwner(p, o, want, kind)
 	if errors.Is(err, errRefused) {
 		return sentence.AddressHeldBy(p.Pool, addr.Nth(p.CIDR, o), answer.Text)

@@ -20,7 +20,7 @@ func (m *Machine) bare() bool { return m.cfg.NoMAC && m.cfg.AwaitInventory && !m
 // refuseClaim refuses a request without options that is a container's, or has it wait as long as it may be one. A list
 // tells: the engine lists a network that is made, and none in the making. other says that it lists another network on
 // the subnet, for which a container may ask.
-func (m *Machine) refuseClaim(p *pool.Pool, q *AddressRequest) (other bool, err error) {
+func (m serving) refuseClaim(p *pool.Pool, q *AddressRequest) (other bool, err error) {
 	net := m.engine.Network(q.Network.ID())
 	making := net != nil && m.engine.InTheMaking(net, m.now) && (net.Fresh() || p.Here.Shown() == 0)
 	if m.engine.Mode() != engine.Running {
@@ -38,7 +38,7 @@ func (m *Machine) refuseClaim(p *pool.Pool, q *AddressRequest) (other bool, err 
 		}
 		return false, m.awaitMeaning(p, q)
 	}
-	since := m.calls.current.doubted
+	since := m.call.doubted
 	told := since != 0 && m.engine.Knows(since)
 	switch {
 	case !making:
@@ -50,7 +50,7 @@ func (m *Machine) refuseClaim(p *pool.Pool, q *AddressRequest) (other bool, err 
 }
 
 // refuseClaimOutside is refuseClaim for an address that no pool has.
-func (m *Machine) refuseClaimOutside(q *AddressRequest) error {
+func (m serving) refuseClaimOutside(q *AddressRequest) error {
 	unready := m.members.Ready()
 	if unready == nil {
 		if _, err := m.serve(&q.Network); err != nil {
@@ -72,8 +72,8 @@ func (m *Machine) refuseClaimOutside(q *AddressRequest) error {
 }
 
 // awaitMeaning makes a call wait for a list that was begun after it came.
-func (m *Machine) awaitMeaning(p *pool.Pool, q *AddressRequest) error {
-	if c := m.calls.current; c.doubted == 0 {
+func (m serving) awaitMeaning(p *pool.Pool, q *AddressRequest) error {
+	if c := m.call; c.doubted == 0 {
 		c.doubted = m.engine.Stamp()
 		m.note(Note{Kind: NoteUnclear, Pool: p.CIDR, Address: q.Address})
 	}
@@ -81,7 +81,7 @@ func (m *Machine) awaitMeaning(p *pool.Pool, q *AddressRequest) error {
 }
 
 // bareAddress answers a request without options of an engine whose containers may make such, too.
-func (m *Machine) bareAddress(p *pool.Pool, q *AddressRequest, o addr.Offset, key uint32) (a AddressGrant, err error) {
+func (m serving) bareAddress(p *pool.Pool, q *AddressRequest, o addr.Offset, key uint32) (a AddressGrant, err error) {
 	other, err := m.refuseClaim(p, q)
 	if err != nil {
 		return AddressGrant{}, err

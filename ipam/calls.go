@@ -7,6 +7,16 @@ import (
 	"github.com/ringlet/ringlet/ipam/sentence"
 )
 
+// serving is the machine with the call that it serves. What may make a call wait, or depends on what the call has come to so far, is
+// a method of it: a call that waits is served again from the beginning.
+type serving struct {
+	*Machine
+	call *Call // nil: nobody waits, see [Machine.unasked]
+}
+
+// unasked is the machine where it does for itself what calls ask for, too.
+func (m *Machine) unasked() serving { return serving{Machine: m} }
+
 // retry tries again all calls that wait.
 func (m *Machine) retry() {
 	m.calls.waiting = slices.DeleteFunc(m.calls.waiting, m.try)
@@ -20,89 +30,80 @@ func (m *Machine) try(c *Call) bool {
 	r := &m.fx.Reply[at]
 	*r = Reply{}
 	r.Call = c.ID
-	m.calls.current = c
 	c.hear()
+	s := serving{m, c}
 	switch q := c.Request.(type) {
 	case *AddressRequest:
-		r.Err = m.requestAddress(q, &r.Address)
+		r.Err = s.requestAddress(q, &r.Address)
 		if r.Err == nil {
 			m.members.Granted()
 		}
 	case *AddressRelease:
-		m.calls.current = nil
 		m.releaseAddress(q)
 	case *PoolRequest:
 		r.Pool = new(PoolGrant)
-		*r.Pool, r.Err = m.requestPool(q)
+		*r.Pool, r.Err = s.requestPool(q)
 		if r.Err == nil {
 			m.members.Granted()
 		}
 	case *PoolRelease:
-		m.calls.current = nil
 		m.releasePool(q)
 	case *Withdrawal:
-		m.calls.current = nil
 		m.withdraw(q)
 	case *Stranger:
-		m.calls.current = nil
 		m.takeStranger(q)
 	case *Greeting:
 		m.greet()
 	case *Inventory:
-		m.calls.current = nil
 		r.Again = m.takeInventory(q)
 		m.calls.changed = true
 	case *Blindness:
 		m.engine.FallSilent()
 		m.calls.changed = true
 	case *HostAddresses:
-		m.calls.current = nil
 		m.takeHost(q)
 	case *ClientRequest:
-		r.Err = m.client(q, &r.Address)
+		r.Err = s.client(q, &r.Address)
 	case *FreeRequest:
-		m.calls.current = nil
 		r.Addresses, r.Err = m.free(q)
 	case *PoolCreation:
 		r.Status = new(PoolStatus)
-		*r.Status, r.Created, r.Err = m.createPool(q)
-		r.Err = m.staysWanted(r.Err, "ringlet pool ls")
+		*r.Status, r.Created, r.Err = s.createPool(q)
+		r.Err = s.staysWanted(r.Err, "ringlet pool ls")
 	case *PoolRemoval:
-		r.Err = m.staysWanted(m.removePool(q), "ringlet pool ls")
+		r.Err = s.staysWanted(s.removePool(q), "ringlet pool ls")
 	case *ReserveRequest:
 		r.Reserving = new(Reserving)
-		*r.Reserving, r.Err = m.reserve(q)
-		r.Err = m.staysWanted(r.Err, "ringlet explain "+q.First.String())
+		*r.Reserving, r.Err = s.reserve(q)
+		r.Err = s.staysWanted(r.Err, "ringlet explain "+q.First.String())
 	case *UnreserveRequest:
 		r.Reserving = new(Reserving)
-		*r.Reserving, r.Err = m.unreserve(q)
-		r.Err = m.staysWanted(r.Err, "ringlet explain "+q.First.String())
+		*r.Reserving, r.Err = s.unreserve(q)
+		r.Err = s.staysWanted(r.Err, "ringlet explain "+q.First.String())
 	case *CollectRequest:
-		m.calls.current = nil
 		r.Collected, r.Err = m.collect(q)
 	case *DrainRequest:
-		r.Err = m.drainSelf(q)
+		r.Err = s.drainSelf(q)
 	case *LeaveRequest:
-		r.Err = m.leave(q)
+		r.Err = s.leave(q)
 	case *EvictRequest:
-		r.Err = m.evict(q)
+		r.Err = s.evict(q)
 	case *ForgetRequest:
 		r.Forgetting = new(Forgetting)
-		*r.Forgetting, r.Err = m.forget(q)
+		*r.Forgetting, r.Err = s.forget(q)
 	case *TrustRequest:
 		r.Err = m.trust()
 	case *IdentityRequest:
-		r.Err = m.identify(q)
+		r.Err = s.identify(q)
 	case *LockRequest:
-		r.Fence, r.Err = m.lock(q)
+		r.Fence, r.Err = s.lock(q)
 	case *UnlockRequest:
-		r.Err = m.unlock(q)
+		r.Err = s.unlock(q)
 	case *RenewalRequest:
-		r.Fence, r.Err = m.renewLock(q)
+		r.Fence, r.Err = s.renewLock(q)
 	case *RecoverRequest:
 		r.Err = m.recover()
 	}
-	m.calls.current = nil
 	if r.Err == nil {
 		return true
 	}
@@ -111,7 +112,7 @@ func (m *Machine) try(c *Call) bool {
 			m.fx.Reply = m.fx.Reply[:at]
 			return false
 		}
-		r.Err = wait.Late
+		r.Err = wait.Late()
 	}
 	m.noteRefusal(c.Request, r.Err)
 	return true
@@ -122,8 +123,8 @@ type waitError = sentence.WaitError
 
 // settled returns an error that makes a call wait as one that does not.
 func settled(err error) error {
-	if e, ok := errors.AsType[*waitError](err); ok && e.Late != nil {
-		return e.Late
+	if e, ok := errors.AsType[*waitError](err); ok {
+		return e.Late()
 	}
 	return err
 }

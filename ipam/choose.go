@@ -16,7 +16,7 @@ import (
 // the user named none: another one each time, from the universe, overlapping
 // neither what is to be avoided nor any pool. When none is left, a pool that
 // nobody uses any more makes room.
-func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool.Pool, error) {
+func (m serving) choosePool(v6 bool, q *PoolRequest) (*pool.Pool, error) {
 	bits := cmp.Or(q.Bits, m.cfg.Subnets.Bits(v6))
 	if err := m.awaitLists(); err != nil {
 		return nil, err
@@ -46,12 +46,12 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool.Pool, error) {
 			}
 			// Made in any case: whoever names no subnet is to share it with nobody.
 			p, used, err := m.makePool(cidr, poolSpec{origin: chronicle.FromChoice, reserved: q})
-			if used != nil && m.calls.current != nil && errors.Is(err, ErrPoolInUse) {
-				m.calls.current.inUse = append(m.calls.current.inUse, used.CIDR) // another host says so
+			if used != nil && errors.Is(err, ErrPoolInUse) {
+				m.call.pool.inUse = append(m.call.pool.inUse, used.CIDR) // another host says so
 				continue
 			}
 			if m.waitsForDecision() {
-				m.calls.current.subnet = cidr
+				m.call.pool.subnet = cidr
 			}
 			if err == nil || m.waitsForDecision() {
 				m.calls.chosen[v6] = cidr.Addr()
@@ -72,29 +72,24 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool.Pool, error) {
 // chosenBefore returns the pool that was made for the call that is served
 // again, or nil if another subnet is to be chosen: somebody else was quicker to
 // take the one that was chosen first.
-func (m *Machine) chosenBefore() (*pool.Pool, error) {
-	c := m.calls.current
-	if c == nil {
-		return nil, nil
-	}
-	if p := m.pools.Of(c.made); p != nil || !c.subnet.IsValid() {
+func (m serving) chosenBefore() (*pool.Pool, error) {
+	c := m.call
+	if p := m.pools.Of(c.pool.made); p != nil || !c.pool.subnet.IsValid() {
 		return p, nil
 	}
 	if m.waitsForDecision() {
 		return nil, m.waitForMajority()
 	}
-	c.subnet = netip.Prefix{}
+	c.pool.subnet = netip.Prefix{}
 	return nil, nil
 }
 
 // inTheWay returns a prefix that keeps the subnet from being chosen, or an invalid one if it can be. mayReplace says that a
 // pool that nobody uses makes room.
-func (m *Machine) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
-	if m.calls.current != nil {
-		for _, used := range m.calls.current.inUse {
-			if used.Overlaps(c) {
-				return used
-			}
+func (m serving) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
+	for _, used := range m.call.pool.inUse {
+		if used.Overlaps(c) {
+			return used
 		}
 	}
 	for _, a := range m.cfg.Subnets.Avoid {

@@ -11,7 +11,7 @@ import (
 )
 
 // client allocates or claims for a holder outside Docker.
-func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
+func (m serving) client(q *ClientRequest, a *AddressGrant) error {
 	if err := q.Check(); err != nil {
 		return err
 	}

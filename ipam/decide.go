@@ -18,8 +18,8 @@ import (
 //
 // A range that a command takes from this peer is set aside before the command
 // leaves, and until it is settled (protocol, 3.2).
-func (m *Machine) propose(actions ...chronicle.Action) ([]chronicle.Outcome, error) {
-	c, key := m.calls.current, replog.Key(actions)
+func (m serving) propose(actions ...chronicle.Action) ([]chronicle.Outcome, error) {
+	c, key := m.call, replog.Key(actions)
 	if out, ok := c.heard(key); ok {
 		return out, nil
 	}
@@ -40,10 +40,7 @@ func (m *Machine) background(actions ...chronicle.Action) {
 	if len(actions) == 0 {
 		return
 	}
-	current := m.calls.current
-	m.calls.current = nil
 	_, _ = m.decide(replog.Key(actions), actions) // whoever wants it looks again
-	m.calls.current = current
 }
 
 // decide returns the proposal of the actions, which may be settled with that.
@@ -166,7 +163,7 @@ func (m *Machine) opposes(such func(chronicle.Action) bool) bool {
 
 // settleEarlier has what this peer said before it started anew be settled, which may be the opposite of what is asked for (R6): of
 // that it knows those commands alone that are on disk. One that has no effect comes behind them. The error makes the call wait.
-func (m *Machine) settleEarlier() error {
+func (m serving) settleEarlier() error {
 	if !m.log.AwaitsEarlier() || m.lacks(rule.Opposite) {
 		return nil
 	}
@@ -176,14 +173,14 @@ func (m *Machine) settleEarlier() error {
 
 // waitsForDecision reports whether the call that is being served waits for a
 // command of its own.
-func (m *Machine) waitsForDecision() bool {
-	return m.calls.current != nil && slices.ContainsFunc(m.calls.current.proposed, func(p *replog.Proposal) bool { return !p.IsOver() })
+func (m serving) waitsForDecision() bool {
+	return m.call != nil && slices.ContainsFunc(m.call.proposed, func(p *replog.Proposal) bool { return !p.IsOver() })
 }
 
 // keepWanted has what the call that is being served waits for stay wanted also if the process ends,
 // but for what may be taken back.
-func (m *Machine) keepWanted() {
-	for _, p := range m.calls.current.proposed {
+func (m serving) keepWanted() {
+	for _, p := range m.call.proposed {
 		p.Keep()
 	}
 }
@@ -201,10 +198,10 @@ func (c *Call) hear() {
 			switch o.Command.Action.(type) {
 			case chronicle.CreatePool:
 				if o.Refused == "" {
-					c.made = o.Pool
+					c.pool.made = o.Pool
 				}
 			case chronicle.DeletePool:
-				c.removed = c.removed || o.Refused == ""
+				c.pool.removed = c.pool.removed || o.Refused == ""
 			}
 		}
 	}

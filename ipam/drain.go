@@ -12,7 +12,7 @@ import (
 )
 
 // drainSelf begins or ends the draining of this peer.
-func (m *Machine) drainSelf(q *DrainRequest) error {
+func (m serving) drainSelf(q *DrainRequest) error {
 	if err := m.members.Ready(); err != nil {
 		return err
 	}

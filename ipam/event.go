@@ -33,23 +33,38 @@ type Call struct {
 	Deadline time.Time
 	Request  Request
 
-	proposed []*replog.Proposal     // what it waits for, or waited for and has not asked about since
-	askedAt  time.Time              // when it asked another peer first
-	doubted  uint64                 // when it first found that only a list tells who asks, or whether the holder lives
-	before   bool                   // it came before the engine last started
-	starts   bool                   // the engine may have been starting as it came
-	subnet   netip.Prefix           // the subnet that was chosen for it
-	inUse    []netip.Prefix         // pools that could make room for it, and that other hosts use
-	made     chronicle.PoolKey      // the pool that was made for it
-	removed  bool                   // a pool was removed for it
-	meant    peer.ID                // the peer that it named, whatever became of it since
-	frees    Forgetting             // what the peer that it forgets had
+	proposed []*replog.Proposal // what it waits for, or waited for and has not asked about since
+	askedAt  time.Time          // when it asked another peer first
+	doubted  uint64             // when it first found that only a list tells who asks, or whether the holder lives
+	before   bool               // it came before the engine last started
+	starts   bool               // the engine may have been starting as it came
+	partly   bool               // what it waits for is only a part of what it asks for
+
+	pool     poolProgress
+	host     hostProgress
+	reserved reserveProgress
+}
+
+// poolProgress is what became so far of a call that has a pool made or removed.
+type poolProgress struct {
+	subnet  netip.Prefix      // that was chosen for it
+	inUse   []netip.Prefix    // pools that could make room for it, and that other hosts use
+	made    chronicle.PoolKey // the pool that was made for it
+	removed bool              // a pool was removed for it
+}
+
+// hostProgress is what became so far of a call about a host that goes.
+type hostProgress struct {
+	meant  peer.ID    // the peer that it named, whatever became of it since
+	frees  Forgetting // what the peer that it forgets had
+	leaves bool       // it has had this peer begin to leave
+}
+
+// reserveProgress is what became so far of a call that reserves addresses, or ends that.
+type reserveProgress struct {
 	heldBy   map[addr.Offset]string // who holds what it would exclude, as other peers told
 	freed    uint64                 // how many reserved addresses it frees
-
-	leaves   bool // it has had this peer begin to leave
-	affirmed bool // what it found to be so already was so when it asked
-	partly   bool // what it waits for is only a part of what it asks for
+	affirmed bool                   // what it found to be so already was so when it asked
 }
 
 // Message is a frame that came from another peer.

@@ -16,7 +16,7 @@ import (
 )
 
 // gateway answers a request for a network's gateway.
-func (m *Machine) gateway(p *pool.Pool, q *AddressRequest) (g AddressGrant, err error) {
+func (m serving) gateway(p *pool.Pool, q *AddressRequest) (g AddressGrant, err error) {
 	m.engine.AskPart(q.Network.ID())
 	if q.Address.IsValid() {
 		o, ok := addr.OffsetOf(p.CIDR, q.Address)
@@ -65,7 +65,7 @@ func (m *Machine) gateway(p *pool.Pool, q *AddressRequest) (g AddressGrant, err 
 
 // takeHighest grants an engine before 29, which insists on a gateway where the network is to have none, an address that hardly
 // anybody types.
-func (m *Machine) takeHighest(p *pool.Pool, o addr.Offset, h *space.Holder, g *AddressGrant) error {
+func (m serving) takeHighest(p *pool.Pool, o addr.Offset, h *space.Holder, g *AddressGrant) error {
 	if err := m.awaitLists(); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (m *Machine) takeHighest(p *pool.Pool, o addr.Offset, h *space.Holder, g *A
 
 // sharedGateway returns the gateway that the network's mode shares between all
 // engines, reserved, or an invalid prefix if the mode has none.
-func (m *Machine) sharedGateway(p *pool.Pool, n Network) (netip.Prefix, error) {
+func (m serving) sharedGateway(p *pool.Pool, n Network) (netip.Prefix, error) {
 	o, ok := poolid.GatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
 	if !ok {
 		return netip.Prefix{}, nil
@@ -113,15 +113,12 @@ func (m *Machine) keepListed(p *pool.Pool, in addr.Range) {
 
 // keepBackSoon is keepBack while a call is served, which does not wait for it: what is proposed is set aside.
 func (m *Machine) keepBackSoon(p *pool.Pool, o addr.Offset, kind chronicle.Kind) {
-	current := m.calls.current
-	m.calls.current = nil
 	_ = m.keepBack(p, o, kind)
-	m.calls.current = current
 }
 
 // reserveFor is reserveShared for a network of this host. Its pool is said to be used first:
 // what networks share goes with the last of them, on whatever host.
-func (m *Machine) reserveFor(p *pool.Pool, o addr.Offset, kind chronicle.Kind) error {
+func (m serving) reserveFor(p *pool.Pool, o addr.Offset, kind chronicle.Kind) error {
 	if err := m.keepUnderNetworks(p, true); err != nil {
 		return err
 	}
@@ -130,7 +127,7 @@ func (m *Machine) reserveFor(p *pool.Pool, o addr.Offset, kind chronicle.Kind) e
 
 // reserveShared reserves an address as a gateway or an auxiliary address.
 // Whoever asks for one that is reserved as either is granted it.
-func (m *Machine) reserveShared(p *pool.Pool, o addr.Offset, kind chronicle.Kind) error {
+func (m serving) reserveShared(p *pool.Pool, o addr.Offset, kind chronicle.Kind) error {
 	a := addr.Nth(p.CIDR, o)
 	if r := p.ReservationAt(o); r != nil {
 		if pool.SharesReservation(r) {
@@ -146,7 +143,7 @@ func (m *Machine) reserveShared(p *pool.Pool, o addr.Offset, kind chronicle.Kind
 	}
 	// What is asked for may be what another host has yet to list. What the engine has
 	// listed, or asks for before it has listed anything, is in use here already.
-	if !m.pools.IsListing() && m.calls.current != nil && !m.engine.Complete().IsZero() {
+	if !m.pools.IsListing() && m.call != nil && !m.engine.Complete().IsZero() {
 		if err := m.awaitLists(); err != nil {
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 // identify has label sets get numbers, and numbers be collected.
-func (m *Machine) identify(q *IdentityRequest) error {
+func (m serving) identify(q *IdentityRequest) error {
 	if err := m.members.Ready(); err != nil {
 		return err
 	}

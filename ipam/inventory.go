@@ -20,8 +20,8 @@ import (
 // surveyActs returns what the machine does for what a survey finds.
 func (m *Machine) surveyActs() survey.Acts {
 	return survey.Acts{
-		Join:   func(subnet netip.Prefix) (*pool.Pool, error) { return m.joinPool(subnet, poolSpec{}) },
-		Borrow: m.borrow,
+		Join:   func(subnet netip.Prefix) (*pool.Pool, error) { return m.unasked().joinPool(subnet, poolSpec{}) },
+		Borrow: m.unasked().borrow,
 		Take: func(p *pool.Pool, o addr.Offset, h *space.Holder) error {
 			return m.take(p, o, h, new(AddressGrant))
 		},
@@ -57,7 +57,7 @@ func (m *Machine) keepBack(p *pool.Pool, o addr.Offset, kind chronicle.Kind) err
 	if !p.ToldUse(m.log.UnderWay()) {
 		m.background(chronicle.Use{Pool: p.Key})
 	}
-	err := m.reserveShared(p, o, kind)
+	err := m.unasked().reserveShared(p, o, kind)
 	m.survey.Untaken = m.stillOthers(p, o, err) || m.survey.Untaken
 	return err
 }

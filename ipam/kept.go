@@ -17,7 +17,7 @@ import (
 // claimKept claims an address that is kept for the holder. Where it has all of them
 // already, as a container does that is on two networks of the pool, it is to get any:
 // then done is false.
-func (m *Machine) claimKept(p *pool.Pool, n *Network, h *space.Holder, a *AddressGrant) (done bool, err error) {
+func (m serving) claimKept(p *pool.Pool, n *Network, h *space.Holder, a *AddressGrant) (done bool, err error) {
 	has := false
 	for _, o := range p.KeptIn(h) {
 		if err = m.claim(p, n, addr.Nth(p.CIDR, o), h, a); err == nil || waits(err) {
@@ -32,7 +32,7 @@ func (m *Machine) claimKept(p *pool.Pool, n *Network, h *space.Holder, a *Addres
 
 // borrow makes an address this peer's: as obtain, or, with the reservation that
 // keeps it for a name, from where that keeps it.
-func (m *Machine) borrow(p *pool.Pool, o addr.Offset, r *chronicle.Reservation) error {
+func (m serving) borrow(p *pool.Pool, o addr.Offset, r *chronicle.Reservation) error {
 	if t, _ := p.Ring.At(o); r == nil || t.Owner != ring.Reserved {
 		return m.obtain(p, o)
 	}

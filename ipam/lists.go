@@ -57,22 +57,24 @@ func (m *Machine) awaitLists() error {
 	if err := m.awaitList(); err != nil {
 		return err
 	}
-	if m.inTime() && m.calls.waitedAt.Equal(m.now) {
-		return &waitError{} // many wait
+	if !m.calls.waitedAt.Equal(m.now) { // many wait
+		if m.meetUnlisted(false); !m.members.NewDB.AwaitsOthers(m.members.View()) {
+			return nil
+		}
+		m.calls.waitedAt = m.now
 	}
-	if m.meetUnlisted(); !m.members.NewDB.AwaitsOthers(m.members.View()) {
-		return nil
-	}
-	if m.calls.waitedAt = m.now; m.inTime() {
-		return &waitError{}
-	}
+	return sentence.WaitThen(m.noLists)
+}
+
+// noLists says why a new database does not know yet which addresses are in use on other hosts.
+func (m *Machine) noLists() error {
 	if m.members.NewDB.TakesIn(m.now) {
-		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and does not own all reserved addresses of its networks yet: try again in a moment", m.cfg.Name))
+		return failf(ErrNotReady, "ringlet on %s has a new database and does not own all reserved addresses of its networks yet: try again in a moment", m.cfg.Name)
 	}
 	if peers := m.members.NewDB.Said(m.members.View()); len(peers) > 0 {
-		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, like %s, whose containers may have addresses that the cluster does not know yet: try again in a moment, and see ringlet status if it fails again", m.cfg.Name, sentence.List(m.members.View().NamesOf(peers))))
+		return failf(ErrNotReady, "ringlet on %s has a new database, like %s, whose containers may have addresses that the cluster does not know yet: try again in a moment, and see ringlet status if it fails again", m.cfg.Name, sentence.List(m.members.View().NamesOf(peers)))
 	}
-	return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and is still looking for the other hosts: try again in a moment", m.cfg.Name))
+	return failf(ErrNotReady, "ringlet on %s has a new database and is still looking for the other hosts: try again in a moment", m.cfg.Name)
 }
 
 // awaitNetworks makes a call wait that would make a pool for a network, as long as
@@ -87,8 +89,7 @@ func (m *Machine) awaitNetworks(cidr netip.Prefix) error {
 
 // meetUnlisted asks those that this peer waits for how far they have come, and has it choose addresses for good once there are
 // none.
-func (m *Machine) meetUnlisted() {
-	idle := m.members.View().Alone() && len(m.state.Pools) == 0 && m.calls.current == nil
+func (m *Machine) meetUnlisted(idle bool) {
 	for _, id := range m.members.NewDB.Ask(m.members.View(), idle) {
 		m.members.Greet(id)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // lock takes a lock for whoever asks, if nobody else has it. Who asks again with the same token gets the same lock.
-func (m *Machine) lock(q *LockRequest) (fence uint64, err error) {
+func (m serving) lock(q *LockRequest) (fence uint64, err error) {
 	if err := m.members.Ready(); err != nil {
 		return 0, err
 	}
@@ -50,7 +50,7 @@ func (m *Machine) unlocking(l *lock.Lock) bool {
 }
 
 // unlock ends a lock of this host. One that has ended is no error.
-func (m *Machine) unlock(q *UnlockRequest) error {
+func (m serving) unlock(q *UnlockRequest) error {
 	if err := m.members.Ready(); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (m *Machine) Locks() []lock.Lock { return m.state.Locks.Locks }
 // renewLock returns the fence of a lock that this host still has, or 0 if it has ended. Before it says that the lock stands, a
 // majority of the voters must have sent something since the call came: what gossip believes of them may be many seconds old,
 // and the others end the locks of a host that is silent.
-func (m *Machine) renewLock(q *RenewalRequest) (fence uint64, err error) {
+func (m serving) renewLock(q *RenewalRequest) (fence uint64, err error) {
 	if err := m.members.Ready(); err != nil {
 		return 0, err
 	}
@@ -77,7 +77,7 @@ func (m *Machine) renewLock(q *RenewalRequest) (fence uint64, err error) {
 		}
 		return 0, nil
 	}
-	c, v := m.calls.current, m.members.View()
+	c, v := m.call, m.members.View()
 	first := c.askedAt.IsZero()
 	if first {
 		c.askedAt = m.now

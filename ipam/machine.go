@@ -45,10 +45,9 @@ type Machine struct {
 	fx   Effects // out fills all but the replies
 }
 
-// calls are the requests that wait, and the one that is served.
+// calls are the requests that wait.
 type calls struct {
 	waiting  []*Call
-	current  *Call               // that is being served, if it can wait
 	changed  bool                // something happened that calls may wait for
 	chosen   map[bool]netip.Addr // last subnet that was chosen for one, by family (true: IPv6)
 	waitedAt time.Time           // the step in which it was found that others have yet to list

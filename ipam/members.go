@@ -8,7 +8,7 @@ import (
 )
 
 // evict takes a lost peer out of the roster, for an operator.
-func (m *Machine) evict(q *EvictRequest) error {
+func (m serving) evict(q *EvictRequest) error {
 	id, err := m.peerMeant(q.Peer, departure.InRoster)
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func (m *Machine) evict(q *EvictRequest) error {
 // forget gives up the space of an evicted peer, for an operator, once all
 // peers that can be reached have said that they do not hear from it, and have no
 // containers in its space.
-func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
+func (m serving) forget(q *ForgetRequest) (Forgetting, error) {
 	id, err := m.peerMeant(q.Peer, departure.Evicted)
 	if err != nil {
 		return Forgetting{}, err
@@ -34,21 +34,19 @@ func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
 	case gone == nil:
 		return Forgetting{}, failf(ErrBadRequest, "%s is in the cluster: if the host is gone for good, evict it first with ringlet evict %s", m.members.View().NameOf(id), sentence.Word(q.Peer))
 	case gone.Forgotten:
-		if c := m.calls.current; c != nil && c.frees.ID == gone.ID.String() {
-			return c.frees, nil // this call had it forgotten
+		if freed := m.call.host.frees; freed.ID == gone.ID.String() {
+			return freed, nil // this call had it forgotten
 		}
 		return m.forgetting(gone), nil
 	}
-	if err := m.members.Unheard(id, host{m}); err != nil {
+	if err := m.members.Unheard(id, host{m.Machine}); err != nil {
 		return Forgetting{}, err
 	}
 	out := m.forgetting(gone)
 	if q.DryRun {
 		return out, nil
 	}
-	if c := m.calls.current; c != nil {
-		c.frees = out
-	}
+	m.call.host.frees = out
 	_, err = m.propose(chronicle.Forget{Peer: id, Evicted: gone.Evicted})
 	return out, err
 }
@@ -84,18 +82,15 @@ func (h host) LivesIn(id peer.ID) bool {
 
 // peerMeant is [departure.Find] for a call of a peer that is ready, which may be served several times: it means
 // the same peer each time, also when that has been evicted meanwhile.
-func (m *Machine) peerMeant(ref string, wanted departure.Membership) (peer.ID, error) {
+func (m serving) peerMeant(ref string, wanted departure.Membership) (peer.ID, error) {
 	if err := m.members.Ready(); err != nil {
 		return peer.None, err
 	}
-	c := m.calls.current
-	if c != nil && c.meant != peer.None {
-		return c.meant, nil
+	if m.call.host.meant != peer.None {
+		return m.call.host.meant, nil
 	}
 	id, err := departure.Find(m.members.View(), ref, wanted)
-	if c != nil && err == nil {
-		c.meant = id
-	}
+	m.call.host.meant = id
 	return id, err
 }
 

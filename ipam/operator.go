@@ -12,7 +12,7 @@ import (
 )
 
 // createPool makes a pool for an operator, and reports whether it is new.
-func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ error) {
+func (m serving) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ error) {
 	if err := m.members.Ready(); err != nil {
 		return PoolStatus{}, false, err
 	}
@@ -34,29 +34,24 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 		return PoolStatus{}, false, err
 	}
 	p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromOperator})
-	if c := m.calls.current; c != nil {
-		c.partly = err != nil && q.Name != ""
-	}
+	m.call.partly = err != nil && q.Name != ""
 	if err == nil {
 		err = m.namePool(p, q.Name)
 	}
 	if err != nil {
 		return PoolStatus{}, false, err
 	}
-	if c := m.calls.current; c != nil && c.made == p.Key {
-		created = true
-	}
-	return m.poolStatus(p, true), created, nil
+	return m.poolStatus(p, true), created || m.call.pool.made == p.Key, nil
 }
 
 // removePool removes a pool for an operator.
-func (m *Machine) removePool(q *PoolRemoval) error {
+func (m serving) removePool(q *PoolRemoval) error {
 	if err := m.members.Ready(); err != nil {
 		return err
 	}
 	p := m.poolRef(q.Pool)
-	switch c := m.calls.current; {
-	case p == nil && c != nil && c.removed:
+	switch {
+	case p == nil && m.call.pool.removed:
 		return nil // this call had it removed
 	case p == nil && m.creating(q.Pool):
 		return m.waitForEarlier()
@@ -133,7 +128,7 @@ func (m *Machine) poolRef(ref string) *pool.Pool {
 
 // vacated has a pool left by all other peers that own a part of it or have
 // networks on it, which they refuse as long as they use it.
-func (m *Machine) vacated(p *pool.Pool) error {
+func (m serving) vacated(p *pool.Pool) error {
 	for _, id := range p.Parties() {
 		if m.state.Gone(id) != nil {
 			return failf(ErrPoolInUse, "pool %s %s", sentence.Pool(p.Pool), m.quarantineText(id))
@@ -150,7 +145,7 @@ func (m *Machine) vacated(p *pool.Pool) error {
 }
 
 // leave makes this peer leave its cluster. It is answered when it has left.
-func (m *Machine) leave(q *LeaveRequest) error {
+func (m serving) leave(q *LeaveRequest) error {
 	if m.members.Wish.HasLeft() {
 		return m.members.LeftIsKnown()
 	}
@@ -168,12 +163,10 @@ func (m *Machine) leave(q *LeaveRequest) error {
 	if err := m.members.MayLeave(held, networks, q.Force); err != nil {
 		return err
 	}
-	if c := m.calls.current; c != nil {
-		if c.leaves && !m.members.Wish.IsLeaving() {
-			return failf(ErrBadRequest, "%s stays: its drain was undone in the meantime", m.cfg.Name)
-		}
-		c.leaves = true
+	if m.call.host.leaves && !m.members.Wish.IsLeaving() {
+		return failf(ErrBadRequest, "%s stays: its drain was undone in the meantime", m.cfg.Name)
 	}
+	m.call.host.leaves = true
 	forced := held > 0 || networks > 0
 	m.members.Wish.Leave(forced)
 	if !forced {

@@ -18,7 +18,7 @@ import (
 // Engines before 29 do not survive an error to the replay of a network that has
 // endpoints, and no engine waits for long: what this host has is granted whatever is
 // wrong, or under way.
-func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
+func (m serving) requestPool(q *PoolRequest) (PoolGrant, error) {
 	if q.Space == Global {
 		return PoolGrant{}, sentence.Swarm()
 	}
@@ -43,7 +43,7 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 }
 
 // grantPool grants a network its pool, where all is well.
-func (m *Machine) grantPool(q *PoolRequest) (PoolGrant, error) {
+func (m serving) grantPool(q *PoolRequest) (PoolGrant, error) {
 	if m.members.Wish.IsLeaving() && !m.serves(q) {
 		return PoolGrant{}, sentence.Leaving(m.cfg.Name)
 	}
@@ -86,7 +86,7 @@ func (m *Machine) serves(q *PoolRequest) bool {
 
 // findPool returns the pool that a request means, and makes it if there is
 // none. chosen says that the request left the choice to us.
-func (m *Machine) findPool(q *PoolRequest) (p *pool.Pool, chosen bool, err error) {
+func (m serving) findPool(q *PoolRequest) (p *pool.Pool, chosen bool, err error) {
 	name := q.PoolName
 	if name != "" && !chronicle.ValidName(name) {
 		return nil, false, failf(ErrBadRequest, "%v", poolid.NameError(name))
@@ -120,7 +120,7 @@ func (m *Machine) findPool(q *PoolRequest) (p *pool.Pool, chosen bool, err error
 	case named != nil && named.CIDR.Addr().Is6() != v6:
 		return nil, false, failf(ErrBadRequest, "the name %s belongs to %s, which has no addresses of that family: use another name", name, named.CIDR)
 	case named != nil:
-		if c := m.calls.current; c == nil || c.made != named.Key {
+		if m.call.pool.made != named.Key {
 			// It is as it was: no network of this host goes that would tell that there is none.
 			if _, err := q.On(named.CIDR); err != nil {
 				return nil, false, failf(ErrBadRequest, "%v", err)
@@ -156,7 +156,7 @@ func (m *Machine) name6(name string, cidr netip.Prefix) string {
 
 // namePool gives the pool a name that it does not have yet, if there is one to
 // give.
-func (m *Machine) namePool(p *pool.Pool, name string) error {
+func (m serving) namePool(p *pool.Pool, name string) error {
 	switch {
 	case name == "" || p.Name == name:
 		return nil
@@ -184,7 +184,7 @@ type poolSpec struct {
 
 // joinPool returns the pool with just that subnet, and makes it if there is
 // none.
-func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool.Pool, error) {
+func (m serving) joinPool(cidr netip.Prefix, spec poolSpec) (*pool.Pool, error) {
 	cidr, err := checkedSubnet(cidr)
 	if err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func checkedSubnet(cidr netip.Prefix) (netip.Prefix, error) {
 
 // makePool makes the pool with just that subnet. Pools in its way that nobody uses make
 // room, also one that is just it; used is the one that does not.
-func (m *Machine) makePool(cidr netip.Prefix, spec poolSpec) (made, used *pool.Pool, err error) {
+func (m serving) makePool(cidr netip.Prefix, spec poolSpec) (made, used *pool.Pool, err error) {
 	inTheWay, used, err := m.clear(cidr)
 	if err != nil {
 		return nil, used, err
@@ -260,7 +260,7 @@ func (m *Machine) dealtAround(cidr netip.Prefix) []peer.ID {
 // host or another. Others give up a pool for it, and what they have there themselves:
 // so none is asked of any while one is known to be in use. The error is about the pool
 // that is not left.
-func (m *Machine) clear(cidr netip.Prefix) (pools []*pool.Pool, of *pool.Pool, err error) {
+func (m serving) clear(cidr netip.Prefix) (pools []*pool.Pool, of *pool.Pool, err error) {
 	var used []*pool.Pool
 	for _, cp := range m.state.Overlapping(cidr) {
 		p := m.pools.Of(cp.Key)

@@ -18,8 +18,8 @@ import (
 
 // mayReplay reports whether the request that is served may be of an engine that starts: it may have been as the request came, and no
 // list that it has answered since says otherwise (R30).
-func (m *Machine) mayReplay() bool {
-	return m.calls.current != nil && m.calls.current.starts && m.engine.Mode() != engine.Running
+func (m serving) mayReplay() bool {
+	return m.call != nil && m.call.starts && m.engine.Mode() != engine.Running
 }
 
 // holdsUp reports whether an engine starts, and this peer cannot give it what it asks for again for longer than it may have it wait:
@@ -32,7 +32,7 @@ func (m *Machine) holdsUp() bool {
 // nothing, as where it has lost its database, or has an old one. An engine that starts has the network,
 // and has nobody make a new one, before it starts the first container. Of addresses
 // nothing is granted by that: the pool is made, or refused, when a container asks for the first.
-func (m *Machine) replayedPool(q *PoolRequest, why error) (PoolGrant, error) {
+func (m serving) replayedPool(q *PoolRequest, why error) (PoolGrant, error) {
 	n, err := q.On(q.Pool)
 	switch {
 	case err != nil || subnets.CheckUse(n.Pool) != nil || n.CheckGateway() != nil: // no engine has it
@@ -47,7 +47,7 @@ func (m *Machine) replayedPool(q *PoolRequest, why error) (PoolGrant, error) {
 
 // unready answers a request for an address while this peer is not ready; why says why. An engine that starts is answered, and a
 // container gets only what it has.
-func (m *Machine) unready(q *AddressRequest, why error) (AddressGrant, error) {
+func (m serving) unready(q *AddressRequest, why error) (AddressGrant, error) {
 	o, within := addr.OffsetOf(q.Network.Pool, q.Address)
 	if !within || m.lacks(rule.Replays) || q.Purpose != ForGateway && q.Purpose != ForUnmarked {
 		if g, its := m.standingHolder(q); its {
@@ -80,7 +80,7 @@ func (m *Machine) unready(q *AddressRequest, why error) (AddressGrant, error) {
 
 // confirms reports whether what this peer knows says that a network or an endpoint of this host has the address. What networks share
 // none but networks get.
-func (m *Machine) confirms(p *pool.Pool, q *AddressRequest, o addr.Offset) bool {
+func (m serving) confirms(p *pool.Pool, q *AddressRequest, o addr.Offset) bool {
 	rec := p.Space.Lookup(o)
 	switch {
 	case pool.SharesReservation(p.ReservationAt(o)):
@@ -95,7 +95,7 @@ func (m *Machine) confirms(p *pool.Pool, q *AddressRequest, o addr.Offset) bool 
 
 // replayed has an engine that starts be granted what it asks for again, where err says that this peer cannot grant that as it stands,
 // or not yet: what is under way for it goes on. Whether the engine starts is waited for.
-func (m *Machine) replayed(q *AddressRequest, a *AddressGrant, err error) error {
+func (m serving) replayed(q *AddressRequest, a *AddressGrant, err error) error {
 	if err == nil || !q.Address.IsValid() || !m.mayReplay() {
 		return err
 	}
@@ -136,7 +136,7 @@ func (m *Machine) isReserved(q *AddressRequest) bool {
 
 // mayBeOlder reports whether what the engine asks for may be older than this peer's database, which knows nothing of it: before the
 // first list nothing tells an endpoint from what a network keeps back. So it is held until the list tells, and reserved then.
-func (m *Machine) mayBeOlder() bool {
+func (m serving) mayBeOlder() bool {
 	return m.mayReplay() && m.members.NewDB.IsUnlisted() && m.cfg.AwaitInventory
 }
 
@@ -144,7 +144,7 @@ func (m *Machine) mayBeOlder() bool {
 // peer is suspended: it has just what this peer's own record says that it has, and a list of the
 // engine has shown it with that since this process started, so that the others are warned of it.
 // What ran before the host was off may be somebody else's by now.
-func (m *Machine) standingHolder(q *AddressRequest) (AddressGrant, bool) {
+func (m serving) standingHolder(q *AddressRequest) (AddressGrant, bool) {
 	p := m.pools.On(q.Network.Pool)
 	if p == nil || q.Purpose != ForContainer || !m.members.IsSuspended() || !m.mayReplay() {
 		return AddressGrant{}, false

@@ -22,7 +22,7 @@ import (
 const maxActions = 500
 
 // reserve keeps addresses back for an operator.
-func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
+func (m serving) reserve(q *ReserveRequest) (Reserving, error) {
 	if err := m.members.Ready(); err != nil {
 		return Reserving{}, err
 	}
@@ -88,7 +88,7 @@ func (m *Machine) stretch(ref string, first, last netip.Addr) (*pool.Pool, addr.
 }
 
 // keep keeps one address for a name. Whoever has the name may hold it.
-func (m *Machine) keep(p *pool.Pool, o addr.Offset, name string) error {
+func (m serving) keep(p *pool.Pool, o addr.Offset, name string) error {
 	a := addr.Nth(p.CIDR, o)
 	wanted := &chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindKeptForName, Note: name}
 	if r := p.ReservationAt(o); r != nil {
@@ -116,7 +116,7 @@ func (m *Machine) keep(p *pool.Pool, o addr.Offset, name string) error {
 
 // exclude reserves all of a range that nobody holds, and tells who holds the
 // rest. What is other peers' it has given to itself first.
-func (m *Machine) exclude(p *pool.Pool, in addr.Range, note string) ([]Collision, error) {
+func (m serving) exclude(p *pool.Pool, in addr.Range, note string) ([]Collision, error) {
 	for range 4 {
 		var actions []chronicle.Action
 		var late error
@@ -137,7 +137,7 @@ func (m *Machine) exclude(p *pool.Pool, in addr.Range, note string) ([]Collision
 			}
 			return found.List, firstWait(late)
 		}
-		m.calls.current.partly = late != nil || len(found.List) > 0 || len(actions) > maxActions
+		m.call.partly = late != nil || len(found.List) > 0 || len(actions) > maxActions
 		if _, err := m.propose(actions[:min(len(actions), maxActions)]...); err != nil {
 			return nil, err
 		}
@@ -150,9 +150,9 @@ func (m *Machine) exclude(p *pool.Pool, in addr.Range, note string) ([]Collision
 // asks for once more is decided after all of which it does not know yet; as is what was
 // decided for the call before. What else is reserved there, or beside, somebody may have
 // ended meanwhile: it is not asked for.
-func (m *Machine) affirm(p *pool.Pool, in addr.Range, kind chronicle.Kind) error {
-	c := m.calls.current
-	if c == nil || c.affirmed || slices.ContainsFunc(c.proposed, (*replog.Proposal).IsKnown) || m.members.View().Alone() {
+func (m serving) affirm(p *pool.Pool, in addr.Range, kind chronicle.Kind) error {
+	c := m.call
+	if c.reserved.affirmed || slices.ContainsFunc(c.proposed, (*replog.Proposal).IsKnown) || m.members.View().Alone() {
 		return nil
 	}
 	var actions []chronicle.Action
@@ -165,7 +165,7 @@ func (m *Machine) affirm(p *pool.Pool, in addr.Range, kind chronicle.Kind) error
 		return nil // nothing is said to be reserved
 	}
 	_, err := m.propose(actions...)
-	c.affirmed = err == nil
+	c.reserved.affirmed = err == nil
 	return err
 }
 
@@ -180,7 +180,7 @@ func firstWait(err error) error {
 
 // excludeTheirs gets what another peer can spare of a piece, and learns who
 // holds the rest. It returns what makes the call wait.
-func (m *Machine) excludeTheirs(p *pool.Pool, of pool.Part, found *pool.Collisions) error {
+func (m serving) excludeTheirs(p *pool.Pool, of pool.Part, found *pool.Collisions) error {
 	switch {
 	case m.members.IsPredecessor(of.Owner):
 		return m.waitForSuccession()
@@ -195,16 +195,16 @@ func (m *Machine) excludeTheirs(p *pool.Pool, of pool.Part, found *pool.Collisio
 		return err
 	}
 	for o := of.Start; o < of.End; o++ {
-		who, known := m.calls.current.heldBy[o]
+		who, known := m.call.reserved.heldBy[o]
 		if !known {
 			answer, err := m.ask(p, wire.WantExact, addr.One(o), 0)
 			if !errors.Is(err, errRefused) {
 				return err
 			}
-			if who = answer.Text; m.calls.current.heldBy == nil {
-				m.calls.current.heldBy = map[addr.Offset]string{}
+			if who = answer.Text; m.call.reserved.heldBy == nil {
+				m.call.reserved.heldBy = map[addr.Offset]string{}
 			}
-			m.calls.current.heldBy[o] = who
+			m.call.reserved.heldBy[o] = who
 		}
 		found.Add(addr.One(o), "is held by "+who)
 	}
@@ -212,7 +212,7 @@ func (m *Machine) excludeTheirs(p *pool.Pool, of pool.Part, found *pool.Collisio
 }
 
 // unreserve ends what an operator keeps back in a range.
-func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
+func (m serving) unreserve(q *UnreserveRequest) (Reserving, error) {
 	if err := m.members.Ready(); err != nil {
 		return Reserving{}, err
 	}
@@ -233,9 +233,9 @@ func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
 	out.Pool = p.CIDR
 	for range 4 {
 		actions, n := p.Unreserving(in, q.Kind)
-		m.calls.current.freed = max(m.calls.current.freed, n) // what there was when it was served first
+		m.call.reserved.freed = max(m.call.reserved.freed, n) // what there was when it was served first
 		if len(actions) == 0 {
-			out.Addresses = m.calls.current.freed
+			out.Addresses = m.call.reserved.freed
 			m.keepListed(p, in)
 			return out, nil
 		}

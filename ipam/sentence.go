@@ -91,10 +91,9 @@ func (m *Machine) errOverlap(cidr netip.Prefix, p *pool.Pool) error {
 // waitFor makes a call wait, and says what it is told if that was in vain.
 func waitFor(late error) error { return sentence.Wait(late) }
 
-// inTime reports whether the call that is being served may wait on, so that
-// nobody is told why it waits: many do, and each is tried again in each slot.
-func (m *Machine) inTime() bool {
-	return m.calls.current != nil && m.now.Before(m.calls.current.Deadline)
+// inTime reports whether the call may wait on.
+func (m serving) inTime() bool {
+	return m.call != nil && m.now.Before(m.call.Deadline)
 }
 
 func (m *Machine) waitForPeers(p *pool.Pool, want wire.Want, in addr.Range, peers []peer.ID) error {
@@ -113,21 +112,15 @@ func (m *Machine) waitForPeers(p *pool.Pool, want wire.Want, in addr.Range, peer
 // of its former self.
 func (m *Machine) waitForSuccession() error { return waitFor(sentence.Succeeding(m.cfg.Name)) }
 
-func (m *Machine) waitForMajority() error {
-	if m.inTime() {
-		return &waitError{}
-	}
-	return waitFor(m.members.NoMajority())
-}
+func (m *Machine) waitForMajority() error { return sentence.WaitThen(m.members.NoMajority) }
 
 // waitForEarlier is waitForMajority where the opposite of what is asked for was asked for before, which
 // goes ahead of it. Whoever waits in vain is told, as that is done when nobody thinks of it any more.
 func (m *Machine) waitForEarlier() error {
-	err := m.waitForMajority()
-	if late, ok := lateError(err); ok {
-		return waitFor(sentence.Behind(late))
-	}
-	return err
+	return sentence.WaitThen(func() error {
+		late, _ := lateError(m.waitForMajority())
+		return sentence.Behind(late)
+	})
 }
 
 // lateError returns what a call that waits is answered at its deadline.
@@ -136,18 +129,18 @@ func lateError(err error) (*Error, bool) {
 	if !ok {
 		return nil, false
 	}
-	return errors.AsType[*Error](wait.Late)
+	return errors.AsType[*Error](wait.Late())
 }
 
 // staysWanted says of a decision that an operator waited for in vain that it is
 // not withdrawn by that, and which command shows it then.
-func (m *Machine) staysWanted(err error, shows string) error {
+func (m serving) staysWanted(err error, shows string) error {
 	if !waits(err) || m.inTime() || !m.waitsForDecision() {
 		return err
 	}
 	m.keepWanted()
 	if late, ok := lateError(err); ok {
-		return waitFor(sentence.StaysWanted(late, shows, m.calls.current.partly))
+		return waitFor(sentence.StaysWanted(late, shows, m.call.partly))
 	}
 	return err
 }

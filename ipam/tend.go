@@ -61,7 +61,7 @@ func (m *Machine) tend() {
 	if m.background(m.members.Raise()...); m.members.Ready() != nil {
 		return // to propose that it has learned of a slot that evicts it
 	}
-	m.meetUnlisted()
+	m.meetUnlisted(m.members.View().Alone() && len(m.state.Pools) == 0)
 	m.background(m.members.TellZone()...)
 	alone := m.members.StaysAlone()
 	cutOff := !alone && m.members.View().CutOff()

@@ -21,7 +21,7 @@ import (
 // that what networks share there stays, if this one shares something. One that shares nothing needs no decision where this
 // peer owns free space, which nobody takes from it, and says nothing that it uses the pool no more. The error makes the
 // call wait.
-func (m *Machine) keepUnderNetworks(p *pool.Pool, shares bool) error {
+func (m serving) keepUnderNetworks(p *pool.Pool, shares bool) error {
 	keeps := func() bool {
 		return !p.IsParting(m.log.UnderWay(), m.log.AwaitsEarlier()) && (p.UsedBy(m.members.Self()) || !shares && p.Space.FreeIn(addr.Whole(p.CIDR)) > 0) // what is set aside is not free
 	}

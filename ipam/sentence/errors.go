@@ -72,17 +72,16 @@ func Code(err error) string {
 }
 
 // WaitError is a refusal whose cause may pass by itself: a call that gets it waits, and is served again when something has happened.
-type WaitError struct {
-	Late error // the answer when the call's time is over; it may be nil before
-}
+type WaitError struct{ late func() error }
 
 // Wait returns a refusal whose cause may pass.
-func Wait(late error) error { return &WaitError{late} }
+func Wait(late error) error { return WaitThen(func() error { return late }) }
 
-// Error returns the sentence, if there is one yet.
-func (e *WaitError) Error() string {
-	if e.Late == nil {
-		return "the call waits"
-	}
-	return e.Late.Error()
-}
+// WaitThen is Wait with an answer that is made when it is needed: many calls wait, and each is served again with each decision.
+func WaitThen(late func() error) error { return &WaitError{late} }
+
+// Late returns the answer when the call's time is over.
+func (e *WaitError) Late() error { return e.late() }
+
+// Error returns the sentence of that answer.
+func (e *WaitError) Error() string { return e.late().Error() }
