@@ -138,7 +138,7 @@ func (c *cluster) wait(d time.Duration, until func() bool) bool {
 			}
 			due = c.now + time.Second
 		}
-		if len(c.tasks.tasks) == 0 || c.tasks.tasks[0].at > end {
+		if len(c.tasks) == 0 || c.tasks[len(c.tasks)-1].at > end {
 			c.now = end
 			return until()
 		}

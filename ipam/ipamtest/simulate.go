@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -71,7 +72,7 @@ type cluster struct {
 	w       Weather
 	rnd     *rand.Rand
 	now     time.Duration
-	tasks   queue
+	tasks   []task             // those to come, the next one last
 	scripts map[*script]func() // those that wait, and what ends them
 	sites   []*site
 	oracle  oracle
@@ -214,17 +215,29 @@ func (c *cluster) isUnited() bool {
 
 // next lets the next thing happen.
 func (c *cluster) next() {
-	if len(c.tasks.tasks) == 0 {
+	last := len(c.tasks) - 1
+	if last < 0 {
 		c.fail("liveness", "nothing is left to happen")
 		return
 	}
-	t := c.tasks.pop()
+	t := c.tasks[last]
+	c.tasks = slices.Delete(c.tasks, last, last+1)
 	c.now = t.at
 	t.run()
 }
 
-// after has something happen in a while.
-func (c *cluster) after(d time.Duration, run func()) { c.tasks.push(c.now+max(d, 0), run) }
+// task is something that will happen.
+type task struct {
+	at  time.Duration // since the beginning, in true time
+	run func()
+}
+
+// after has something happen in a while, behind what was to happen at that instant already.
+func (c *cluster) after(d time.Duration, run func()) {
+	at := c.now + max(d, 0)
+	i := sort.Search(len(c.tasks), func(i int) bool { return c.tasks[i].at <= at })
+	c.tasks = slices.Insert(c.tasks, i, task{at, run})
+}
 
 // running yields the hosts on which the plugin's process runs.
 func (c *cluster) running() iter.Seq[*site] {
