@@ -110,17 +110,14 @@ func (s *site) goAway(doomed bool) {
 	d := c.about(one(c.rnd, 10*time.Second, time.Minute, 10*time.Minute, time.Hour))
 	if doomed {
 		d = max(d, leastDoomed)
-		c.count["doomed"]++
 		c.giveUp(s, a)
 	}
 	a.until = c.now + d
-	c.count[string(a.how)]++
 	c.tracef("%s is %s for %v, with %d frames; doomed: %t", s, a.how, d, a.frames, doomed)
 	switch {
 	case a.how == off:
 		s.powerOff()
 	case a.how == suspended && c.chance(c.w.Restarts):
-		c.count["slept without its process"]++
 		s.kill()
 	}
 	if s.absent = a; a.how != off {
@@ -182,7 +179,6 @@ func (s *site) comeBack(a *absence) {
 	if c.chance(c.w.Restarts) && s.machine != nil {
 		s.after(c.between(0, one(c.rnd, 10*time.Millisecond, 3*time.Second)), func() {
 			if s.absent == nil && !s.wakes {
-				c.count["restarted as it woke"]++
 				s.kill()
 				c.after(c.between(0, 3*time.Second), s.start)
 			}
@@ -212,7 +208,6 @@ func (c *cluster) giveUp(s *site, a *absence) {
 	c.script(c.goes, func(t *script) {
 		for t.sleep(wait); s.absent == a; t.sleep(10 * time.Second) {
 			if g := c.oracle.state.Gone(id); g != nil && g.Forgotten {
-				c.count["forgotten while away"]++
 				c.tracef("%s is given up", s)
 				a.doomed = false
 				return

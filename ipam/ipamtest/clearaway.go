@@ -74,12 +74,9 @@ func (c *cluster) clearAway() {
 			c.fail("liveness", "%s waits for lists for good: %v", s, s.machine.Status(s.clock()).Problems)
 		}
 	}
-	c.count["cleared away"]++
-	if slices.ContainsFunc(c.oracle.state.Pools, func(p *chronicle.Pool) bool {
+	if !slices.ContainsFunc(c.oracle.state.Pools, func(p *chronicle.Pool) bool {
 		return slices.ContainsFunc(p.Reserved, func(r chronicle.Reservation) bool { return r.Kind.Shared() })
 	}) {
-		c.count["shared by nobody"]++
-	} else {
 		c.takeAll()
 	}
 	c.removePools()

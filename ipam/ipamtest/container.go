@@ -85,9 +85,6 @@ func (e *engine) start(x *container, q *ipam.AddressRequest, tries int) {
 				x.ends[k].address = r.Address.Address.Addr()
 				c.count["container"]++
 				c.oracle.uses(e.s, x.ends[k].address, x.ends[k].user)
-				if k > 0 {
-					c.count["second address"]++
-				}
 				if k++; k < len(x.ends) {
 					q, tries = e.request(x, k, netip.Addr{}), 1
 				}
@@ -167,14 +164,9 @@ type parting struct {
 func (e *engine) part(t *script, end endpoint) {
 	c := e.s.c
 	if !c.calm && c.chance(c.w.Slowly) {
-		c.count["parting"]++
 		starts := e.starts
-		if e.linger(t, parting{end.network, end.address}); e.starts != starts { // the engine that would have released it is no more
-			c.count["never released"]++
-			return
-		}
-		if c.oracle.use[c.addrs[end.address]].site != 0 {
-			c.count["released above another"]++
+		if e.linger(t, parting{end.network, end.address}); e.starts != starts {
+			return // the engine that would have released it is no more
 		}
 	}
 	t.ask(e.s, end.network.release(end.address))

@@ -161,7 +161,6 @@ func (e *engine) tryAgain(r ipam.Request, done func(ipam.Reply, bool), wait time
 		switch {
 		case !lives():
 		case s.machine != nil:
-			s.c.count["brought late"]++
 			s.call(r, done)
 		case wait < 8*time.Second:
 			e.tryAgain(r, done, 2*wait)
@@ -190,7 +189,6 @@ func (e *engine) makeNetwork(n *network) {
 		if !ok || r.Err != nil {
 			e.drop(n)
 			if !ok && c.chance(c.w.Remade) {
-				c.count["made once more"]++
 				e.after(c.about(5*time.Second), func() {
 					if !c.calm {
 						e.makeNetwork(&network{name: e.newName(), bridge: n.bridge, request: n.request})
@@ -210,7 +208,6 @@ func (e *engine) makeNetwork(n *network) {
 		}
 		// Now the network driver makes it. The engine lists it once it is made.
 		if c.w.Modern && c.rnd.IntN(4) == 0 {
-			c.count["network takes long to make"]++
 			t.sleep(c.between(0, 5*time.Second))
 		}
 		n.ready = n.ready || e.knows(n)
@@ -234,7 +231,6 @@ func (e *engine) addGateway(t *script, n *network) bool {
 	case q.Address.IsValid():
 		n.typed, n.asks = q.Address, true
 		if c.oracle.taken(e, n) {
-			c.count["granted before it is reserved"]++
 			n.givenUp = true
 		}
 		c.oracle.keeps(n, n.typed)

@@ -219,7 +219,6 @@ func (s *site) claimAgain(q ipam.ClientRequest) {
 			s.c.count["claimed again"]++
 			s.c.oracle.uses(s, x.address, x.name)
 		case code != ipam.ErrNotReady.Error() && code != ipam.ErrUnreachable.Error() && code != ipam.ErrSuspended.Error():
-			s.c.count["not claimed again"]++
 			s.leaves(x)
 			s.call(&ipam.FreeRequest{ID: x.name}, nil)
 		}

@@ -193,7 +193,6 @@ func (o *oracle) learned(s *site, v *sights) {
 		}
 		if !h.ended && s.cast != nil && s.cast.back {
 			s.cast = nil // it was in no cluster, or could leave the one that is no more
-			o.c.count["came over"]++
 		}
 	} else if state.Slot > 0 {
 		o.c.fail("I3", "%s is in a cluster that nobody founded", s)

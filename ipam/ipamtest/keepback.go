@@ -56,7 +56,6 @@ func (c *cluster) order(s *site, p *chronicle.Pool, first, n int, kind chronicle
 			if u := c.oracle.use[i]; u.site != 0 && u == before[k] && !c.wasNamed(u.name, name) {
 				c.fail("I1", "%v is kept back for %q, while %s on %s uses it", a, name, u.name, c.sites[u.site-1])
 			}
-			c.count["kept back"]++
 			c.oracle.ordered[i] = order{key, name}
 		}
 	})

@@ -36,7 +36,6 @@ func (c *cluster) roam() {
 	if st := s.whoHas(a); st.State == "gateway" || st.State == "held" && st.Kind == "client" {
 		return // its peer keeps both: the next network has the gateway again, and a client may have got it for an interface
 	}
-	c.count["roamed"]++
 	c.tracef("%s has %v on the LAN now, no more %v", s, a, s.own())
 	s.lanAddr, s.roamed = a, c.now
 }

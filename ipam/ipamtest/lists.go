@@ -60,7 +60,6 @@ func (e *engine) listNetworks() {
 		wait(t)
 		inv.Networks = e.listed(false)
 		if wait(t); going() {
-			c.count["networks listed"]++
 			s.call(inv, nil)
 		}
 	})

@@ -104,5 +104,4 @@ func (c *cluster) name(s *site, n ipam.Network, a netip.Addr, purpose ipam.Purpo
 	case !c.oracle.keepsBack(n.Pool, a):
 		c.fail("refused", "%s is granted %v for a network, and it is not kept back", s, a)
 	}
-	c.count["named"]++
 }

@@ -195,7 +195,6 @@ func (c *cluster) loseZone() {
 func (c *cluster) reboot(s *site) {
 	damaged := *c.w.fault("wipes") > 0 && c.chance(c.w.Damaged) && s.mayLose()
 	if s.powerOff(); damaged {
-		c.count["damaged"]++
 		s.bereft()
 	}
 	c.after(c.about(20*time.Second), s.powerOn)
@@ -312,9 +311,6 @@ func (c *cluster) refoundByList() {
 	}
 	for _, s := range lost {
 		s.restartSoon()
-	}
-	if 2*len(lost) > c.w.Hosts {
-		c.count["refounded"]++
 	}
 }
 

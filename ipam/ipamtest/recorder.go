@@ -32,7 +32,6 @@ func (c *cluster) playBack() {
 	c.playPasser()
 	for range min(len(c.recorded), 10) {
 		l := one(c.rnd, c.recorded...)
-		c.count["played back"]++
 		if f, err := wire.Decode(l.frame); err == nil && c.rnd.IntN(2) == 0 && l.to.machine != nil {
 			l.to.believeFor(c.between(time.Second, 10*time.Second), l.from, f.From)
 		}

@@ -28,7 +28,6 @@ func (c *cluster) loseMajority(s *site) {
 		slices.ContainsFunc(c.sites, func(t *site) bool { return t.cast != nil || t.doomed() || t.outside() || !t.cfg.AwaitInventory }) {
 		return
 	}
-	c.count["majority lost midway"]++
 	for _, t := range c.sites {
 		t.cfg.Formation = ipam.Formation{}
 		if t == s || t.dead {
@@ -44,7 +43,6 @@ func (c *cluster) loseMajority(s *site) {
 		}
 	}
 	c.recoverOn(s, func() {
-		c.count["recovered midway"]++
 		for _, t := range c.sites {
 			if t.cast != nil {
 				t.comeBackLate(t.cast)
@@ -110,7 +108,6 @@ func (s *site) comeBackLate(o *outcast) {
 		}
 		if c.rnd.IntN(4) > 0 && !votes(o.roster, back) && !c.unsettled() {
 			o.back = true
-			c.count["came back after recovery"]++
 			c.tracef("%s is back, although it was lost for good", s)
 			s.powerOn()
 			s.start()
@@ -133,19 +130,14 @@ func (s *site) recoverBeside(t *script) {
 			continue
 		}
 		life := s.life
-		switch r, ok := t.ask(s, &ipam.RecoverRequest{}); {
-		case !ok || s.life != life:
-		case r.Err == nil:
+		if r, ok := t.ask(s, &ipam.RecoverRequest{}); ok && r.Err == nil && s.life == life {
 			c.fail("I3", "%s recovers the cluster beside one that has", s)
-		default:
-			c.count["recovery refused"]++
 		}
 	}
 }
 
 // cure has an operator remove the data of a host that is not to have come back as it was.
 func (s *site) cure() {
-	s.c.count["cured"]++
 	if s.bereft(); s.powered {
 		s.restartSoon()
 	} else {
@@ -195,7 +187,6 @@ func (c *cluster) recover() {
 		}
 	}
 	if !c.goesOn(nil, nil) { // else it decides alone
-		c.count["recover"]++
 		c.recoverOn(survivor, func() {})
 		if c.awaitRecovery(); len(c.oracle.state.Roster) != 1 {
 			c.fail("liveness", "%s has recovered the cluster, and is not alone", survivor)

@@ -40,8 +40,7 @@ func (c *cluster) settle() {
 		c.fail("liveness", "a host that was given up has not heard of it")
 	}
 	if c.anyPeer() == nil && c.count["told to leave"]+c.count["evicted alive"] > 0 {
-		c.count["nobody stayed"]++ // but some who are no more: there is nothing to recover
-		return
+		return // nobody stayed but some who are no more: there is nothing to recover
 	}
 	for s := range c.running() {
 		c.ask(s, &ipam.DrainRequest{Undo: true})
@@ -115,11 +114,7 @@ func (c *cluster) isMember(s *site) bool {
 // majorityLost reports whether a majority is lost for good, as it may be where those who left, or were evicted although they live,
 // were needed, or dead ones were admitted.
 func (c *cluster) majorityLost() bool {
-	if c.count["told to leave"]+c.count["evicted alive"] == 0 && !c.posthumous() || c.goesOn(nil, nil) {
-		return false
-	}
-	c.count["majority lost"]++
-	return true
+	return (c.count["told to leave"]+c.count["evicted alive"] > 0 || c.posthumous()) && !c.goesOn(nil, nil)
 }
 
 // pass lets that much time pass.

@@ -184,7 +184,6 @@ func (s *site) start() {
 	}
 	s.begin(m)
 	s.stopped, s.batch = 0, batch{}
-	s.c.count["start"]++
 	s.c.tracef("%s starts, at slot %d", s, m.State().Slot)
 	s.call(&ipam.Greeting{}, nil)
 	if s.machine != nil && (s.c.w.LAN.IsValid() || s.c.w.Laden > 0) {
@@ -210,7 +209,6 @@ const (
 
 // upgrade has an operator upgrade a host to the newer release.
 func (c *cluster) upgrade(s *site) {
-	c.count["upgrade"]++
 	s.cfg.Spoken = newerLevel
 	s.kill()
 	s.start()
@@ -222,7 +220,6 @@ func (s *site) config() ipam.Config {
 	if c := s.c; c.w.Mixed && s.cfg.Spoken != newerLevel {
 		if s.cfg.Spoken = olderLevel; c.calm || c.beginning || c.rnd.IntN(4) == 0 {
 			s.cfg.Spoken = newerLevel
-			c.count["upgrade"]++
 		}
 	}
 	cfg := s.cfg

@@ -81,9 +81,6 @@ func (e *engine) replayEndpoint(t *script, x *container, k int) {
 		c.fail("I1", "%s answers %v to the replay of %v, which %s has", e.s, got, end.address, x.name)
 	}
 	c.count["replayed address"]++
-	if r.Err != nil {
-		c.count["replay refused"]++
-	}
 }
 
 // served returns what sees to it that a network which the host has, and on which are containers, is granted what it had when the
@@ -167,10 +164,7 @@ func (e *engine) stepsOfStart() (steps []func(*script)) {
 		steps = append(steps, func(t *script) { t.ask(e.s, l.network.unmarked(l.address)) })
 	}
 	for _, l := range left {
-		steps = append(steps, func(t *script) {
-			c.count["left over"]++
-			t.ask(e.s, l.network.release(l.address))
-		})
+		steps = append(steps, func(t *script) { t.ask(e.s, l.network.release(l.address)) })
 	}
 	return steps
 }
@@ -182,7 +176,6 @@ func (e *engine) disturb() {
 		return
 	}
 	if c.chance(c.w.Breaks) && e.s.machine != nil && e.s.mayCrash() {
-		c.count["ended below a start"]++
 		e.s.kill()
 		c.after(c.between(0, 2*time.Second), e.s.start)
 	}
@@ -214,14 +207,12 @@ func (e *engine) askAgain(t *script, n *network) {
 		}
 		if r, ok := t.askChecked(e.s, q, check); !ok || r.Err != nil {
 			if k > 0 && (ok || e.s.cfg.AwaitInventory) { // else the process that starts would believe that the network is gone: nobody lists it (docs/limits.md)
-				c.count["taken back"]++
 				t.ask(e.s, &ipam.PoolRelease{Network: n.Network})
 			}
 			return
 		}
 	}
 	if e.s.cfg.AwaitInventory && c.chance(c.w.Undone) { // its other subnet was refused; without a list, see above
-		c.count["taken back"]++
 		if g := n.gateway; g.IsValid() {
 			e.s.call(n.release(g), nil)
 		}

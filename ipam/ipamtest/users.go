@@ -186,7 +186,6 @@ func (e *engine) contend(p parting, in time.Duration) {
 		if c.calm || e.starting || x.busy || x.running || !e.runs(p.network) {
 			return
 		}
-		c.count["contended"]++
 		e.runWith(x, p.network, e.s.mac(x), p.address)
 	})
 }
@@ -216,7 +215,6 @@ func (e *engine) loop(x *container, end endpoint) {
 		if c.calm || e.starting || x.busy || x.running || !e.runs(end.network) {
 			return
 		}
-		c.count["restarted"]++
 		mac := end.mac
 		if mac != e.s.fixedMAC(x) {
 			mac = e.s.mac(x)
@@ -248,7 +246,6 @@ func (c *cluster) claimed(pool netip.Prefix, a netip.Addr) netip.Addr {
 		return a
 	}
 	if p := one(c.rnd, c.going...); pool.Contains(p.address) {
-		c.count["claimed before its release"]++
 		return p.address
 	}
 	return a
@@ -318,7 +315,6 @@ func (e *engine) rename() {
 	}
 	x.name, y.name = y.name, x.name
 	x.names, y.names = append(x.names, x.name), append(y.names, y.name)
-	e.s.c.count["renamed"]++
 }
 
 // wasNamed reports whether what the oracle calls so has, or had, that name.
