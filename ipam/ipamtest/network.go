@@ -13,17 +13,8 @@ import (
 func (s *site) send(m ipam.Send) {
 	c := s.c
 	frame := append([]byte{}, m.Frame...)
-	if m.To != peer.None {
-		for i, b := range s.believed {
-			if b.id == m.To {
-				c.carry(letter{s, c.sites[i], m.To, frame})
-				break
-			}
-		}
-		return
-	}
 	for i, b := range s.believed {
-		if i != s.index && b.id != peer.None {
+		if b.id != peer.None && (b.id == m.To || m.To == peer.None && i != s.index) {
 			c.carry(letter{s, c.sites[i], b.id, frame})
 		}
 	}

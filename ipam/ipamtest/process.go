@@ -26,16 +26,11 @@ func (s *site) step(ev ipam.Event) {
 	}
 	c.heed(s, fx)
 	for i := range fx.Note {
-		if fx.Note[i].Kind == ipam.NoteDoubted {
-			if c.w.Modern { // its process looks at what the engine has, since its peer doubts a holder
-				c.after(c.between(0, 2*time.Second), s.engine.look)
-			}
-		}
-		if fx.Note[i].Kind == ipam.NoteParted {
+		switch kind := fx.Note[i].Kind; {
+		case kind == ipam.NoteParted:
 			s.engine.listNetworks()
-		}
-		if fx.Note[i].Kind == ipam.NoteUnclear && c.w.Bare && c.chance(c.w.Tells) {
-			c.after(c.between(0, 2*time.Second), s.engine.look)
+		case kind == ipam.NoteDoubted && c.w.Modern, kind == ipam.NoteUnclear && c.w.Bare && c.chance(c.w.Tells):
+			c.after(c.between(0, 2*time.Second), s.engine.look) // as its peer cannot tell without
 		}
 	}
 	if m, ok := ev.(*ipam.Message); ok {

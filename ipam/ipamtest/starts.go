@@ -43,16 +43,10 @@ func (e *engine) restart() {
 func (e *engine) replay() {
 	e.s.call(&ipam.Greeting{}, nil)
 	for _, n := range e.networks {
-		if !n.ready {
-			continue
-		}
-		q := n.request
-		e.s.call(&q, e.served(n))
-		if n.gateway.IsValid() {
-			e.s.call(&ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForGateway, Address: n.gateway}, e.served(n))
-		}
-		for _, a := range n.aux {
-			e.s.call(n.unmarked(a), e.served(n))
+		if n.ready {
+			for _, q := range n.again(n.gateway) {
+				e.s.call(q, e.served(n))
+			}
 		}
 	}
 	for _, x := range e.containers {
@@ -61,6 +55,19 @@ func (e *engine) replay() {
 			e.replayContainer(x)
 		}
 	}
+}
+
+// again are the requests for a network that the engine has: for its pool, its gateway, if that is valid, and auxiliary addresses.
+func (n *network) again(gateway netip.Addr) []ipam.Request {
+	q := n.request
+	calls := []ipam.Request{&q}
+	if gateway.IsValid() {
+		calls = append(calls, &ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForGateway, Address: gateway})
+	}
+	for _, a := range n.aux {
+		calls = append(calls, n.unmarked(a))
+	}
+	return calls
 }
 
 // replayContainer asks for the addresses of a running container again.
@@ -127,11 +134,10 @@ func (e *engine) startInOrder() {
 // stepsOfStart are the steps of an engine that starts which are about what it has.
 func (e *engine) stepsOfStart() (steps []func(*script)) {
 	c := e.s.c
-	under := map[*container]bool{} // it asks for their addresses with their networks
 	var running []*container
 	for _, x := range e.containers {
 		if x.running && !x.busy {
-			x.busy, under[x] = true, c.w.Bare
+			x.busy = true
 			running = append(running, x)
 		}
 	}
@@ -142,19 +148,20 @@ func (e *engine) stepsOfStart() (steps []func(*script)) {
 		steps = append(steps, func(t *script) { e.askAgain(t, n) })
 		for _, x := range running {
 			for k := range x.ends {
-				if under[x] && x.ends[k].network == n && x.ends[k].address.IsValid() {
+				if c.w.Bare && x.ends[k].network == n && x.ends[k].address.IsValid() { // it asks for those with the network
 					steps = append(steps, func(t *script) { e.replayEndpoint(t, x, k) })
 				}
 			}
 		}
 	}
-	steps = append(steps, func(*script) {
+	if c.w.Bare {
+		steps = append(steps, func(*script) {
+			for _, x := range running {
+				x.busy = false
+			}
+		})
+	} else {
 		for _, x := range running {
-			x.busy = x.busy && !under[x]
-		}
-	})
-	for _, x := range running {
-		if !under[x] {
 			steps = append(steps, func(*script) { e.replayContainer(x) })
 		}
 	}
@@ -187,20 +194,11 @@ func (e *engine) disturb() {
 // askAgain asks for a network that there is. If the plugin refuses something of it the engine gives its pool back, and has the
 // network all the same.
 func (e *engine) askAgain(t *script, n *network) {
-	c := e.s.c
-	q := n.request
-	calls := []ipam.Request{&q}
-	gateway := n.gateway
+	c, gateway := e.s.c, n.gateway
 	if !gateway.IsValid() && n.asks {
 		gateway = n.typed
 	}
-	if gateway.IsValid() {
-		calls = append(calls, &ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForGateway, Address: gateway})
-	}
-	for _, a := range n.aux {
-		calls = append(calls, n.unmarked(a))
-	}
-	for k, q := range calls {
+	for k, q := range n.again(gateway) {
 		var check func(ipam.Reply, bool)
 		if k == 0 {
 			check = e.served(n)
