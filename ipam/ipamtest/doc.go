@@ -7,15 +7,15 @@
 //
 //   - simulate.go: the schedule, its options and its result. weather.go: all that is drawn, in one table. nemesis.go: the faults, in
 //     one table, and what happens again and again. script.go: what takes time, written as if it could wait.
-//   - site.go, process.go: a host, and the plugin's process on it. network.go, recorder.go: what is between hosts. lan.go: the
-//     addresses that hosts have themselves.
-//   - dockerd.go, container.go, starts.go, lists.go: what an engine asks, and lists. users.go, locker.go: who has it do so, and
-//     clients. keepback.go: operators. identities.go, locks.go: label sets and locks.
+//   - site.go, process.go: a host, and the plugin's process on it. network.go: what is between hosts, and a device that sends again
+//     what it has recorded.
+//   - dockerd.go, container.go, starts.go, lists.go: what an engine asks, and what it and the host's interfaces tell. users.go,
+//     locker.go: who has it do so, and clients. keepback.go: what networks and operators keep back. identities.go: label sets and locks.
 //   - absence.go, givenup.go, recovery.go: hosts that are away, that were given up and start over, and clusters that lost a majority.
 //     fairness.go: what keeps a schedule winnable.
-//   - oracle.go, history.go, kept.go: who sees everything at once, and compares after each commit.
-//   - settle.go, account.go, naming.go, clearaway.go: what must be so in the end.
-//   - effects.go, trace.go: what machines do, as a hash, as counts, as answers and as text.
+//   - oracle.go, history.go: who sees everything at once, and compares after each commit.
+//   - settle.go, account.go, clearaway.go: what must be so in the end.
+//   - effects.go: what machines do, as a hash, as counts, as answers and as text.
 //
 // What lockers were told (see [Operation]) can be compared with a lock for each address, without any knowledge of all this. Two releases
 // of the core are compared with TestSimHashes (nothing may change: a change that only moves code) and TestSimAnswers (what was granted
