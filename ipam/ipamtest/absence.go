@@ -49,12 +49,11 @@ func (s *site) sleep() {
 		return
 	}
 	if !c.chance(c.w.Emptied) {
-		if laden := !c.w.Config.BootAlone && c.chance(c.w.Laden) && !s.machine.AwaitsLists() && s.mayBeGivenUp(); laden {
+		laden := !c.w.Config.BootAlone && c.chance(c.w.Laden) && !s.machine.AwaitsLists() && s.mayBeGivenUp()
+		if laden {
 			c.count["laden"]++
-			s.goAway(true)
-		} else {
-			s.goAway(false)
 		}
+		s.goAway(laden)
 		return
 	}
 	s.clear()

@@ -55,17 +55,17 @@ func (c *cluster) heed(s *site, fx *ipam.Effects) {
 	b := append(c.scratch[:0], byte(s.index))
 	for _, r := range fx.Save {
 		b = appendText(append(b, 'S'), r.Bucket)
-		b = appendBytes(b, r.Key)
+		b = appendText(b, r.Key)
 		if r.Value != nil {
-			b = appendBytes(append(b, 'V'), r.Value)
+			b = appendText(append(b, 'V'), r.Value)
 		}
 	}
 	for _, m := range fx.Send {
 		b = append(append(b, 'M'), m.To[:]...)
-		b = appendBytes(b, m.Frame)
+		b = appendText(b, m.Frame)
 	}
 	if fx.Beat != nil {
-		b = appendBytes(append(b, 'B'), fx.Beat)
+		b = appendText(append(b, 'B'), fx.Beat)
 	}
 	for i := range fx.Reply {
 		b = binary.AppendUvarint(append(b, 'R'), fx.Reply[i].Call)
@@ -77,11 +77,8 @@ func (c *cluster) heed(s *site, fx *ipam.Effects) {
 	c.hash, c.scratch = crc64.Update(c.hash, table, b), b
 }
 
-func appendBytes(b, v []byte) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
-}
-
-func appendText(b []byte, v string) []byte {
+// appendText appends a text, or bytes, behind its length.
+func appendText[T string | []byte](b []byte, v T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
 }
 

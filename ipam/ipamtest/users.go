@@ -254,16 +254,16 @@ func (c *cluster) claimed(pool netip.Prefix, a netip.Addr) netip.Addr {
 // turnClient has a holder outside Docker take an address, or free it.
 func (s *site) turnClient(x *client) {
 	c, life := s.c, s.life
-	switch {
-	case x.busy:
+	if x.busy {
 		return
-	case x.address.IsValid():
-		x.busy = true
+	}
+	x.busy = true
+	if x.address.IsValid() {
 		s.leaves(x)
 		s.call(&ipam.FreeRequest{Pool: x.subnet.String(), ID: x.name}, func(ipam.Reply, bool) { x.busy = false })
 		return
 	}
-	x.busy, x.subnet = true, one(c.rnd, c.w.Subnets...)
+	x.subnet = one(c.rnd, c.w.Subnets...)
 	q := &ipam.ClientRequest{Pool: x.subnet.String(), ID: x.name}
 	if c.chance(c.w.Claims) {
 		q.Address = c.claimed(x.subnet, c.wanted(x.subnet))
