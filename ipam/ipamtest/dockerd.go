@@ -1,6 +1,7 @@
 package ipamtest
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -24,11 +25,11 @@ type engine struct {
 	lists      int    // that it has given
 	unlisted   int    // those that it had given when it, or the process, last started
 	left       []parting
-	starts     int                 // of it, under its containers
-	old        bool                // it is one before 29
-	trying     map[ipam.PoolID]int // calls about a network that are tried again: it is locked meanwhile
-	silent     *network            // answers nothing, see hang
-	hangs      time.Duration       // until when
+	starts     int           // of it, under its containers
+	old        bool          // it is one before 29
+	trying     []ipam.PoolID // the networks of calls that are tried again: they are locked meanwhile
+	silent     *network      // answers nothing, see hang
+	hangs      time.Duration // until when
 }
 
 // network is a docker network.
@@ -98,11 +99,10 @@ func (e *engine) powerOff() {
 
 // destroyed forgets everything: the host is no more.
 func (e *engine) destroyed() {
-	for _, n := range e.networks {
-		e.leaveGateway(n)
-		e.s.c.oracle.drops(n)
+	for _, n := range slices.Clone(e.networks) {
+		e.lose(n)
 	}
-	e.networks, e.left = nil, nil
+	e.left = nil
 	e.s.forgetClients()
 }
 
@@ -110,7 +110,9 @@ func (e *engine) destroyed() {
 func (e *engine) knows(n *network) bool { return slices.Contains(e.networks, n) }
 
 // runs reports whether containers can be started on the network.
-func (e *engine) runs(n *network) bool { return n.ready && e.knows(n) && e.trying[n.ID()] == 0 }
+func (e *engine) runs(n *network) bool {
+	return n.ready && e.knows(n) && !slices.Contains(e.trying, n.ID())
+}
 
 // unready reports whether a network is in the making.
 func (e *engine) unready() bool {
@@ -124,17 +126,7 @@ func (e *engine) hasNetwork() bool {
 
 // asking reports whether the engine waits for an answer about a container or a network.
 func (e *engine) asking() bool {
-	return e.bringsAgain() || slices.ContainsFunc(e.containers, func(x *container) bool { return x.busy })
-}
-
-// bringsAgain reports whether the engine is about to bring a call once more that found no process.
-func (e *engine) bringsAgain() bool {
-	for _, n := range e.trying {
-		if n > 0 {
-			return true
-		}
-	}
-	return false
+	return len(e.trying) > 0 || slices.ContainsFunc(e.containers, func(x *container) bool { return x.busy })
 }
 
 // tryAgain has a call that found no process brought once more after a while, as engines do after 1, 2, 4 and 8 seconds. It reports
@@ -155,9 +147,10 @@ func (e *engine) tryAgain(r ipam.Request, done func(ipam.Reply, bool), wait time
 	default:
 		return false
 	}
-	e.trying[of]++
+	e.trying = append(e.trying, of)
 	s.c.after(wait, func() {
-		e.trying[of]--
+		i := slices.Index(e.trying, of)
+		e.trying = slices.Delete(e.trying, i, i+1)
 		switch {
 		case !lives():
 		case s.machine != nil:
@@ -300,10 +293,7 @@ func (e *engine) leaveGateway(n *network) {
 
 // giveBack releases all that a network has.
 func (e *engine) giveBack(n *network) {
-	gateway := n.gateway
-	if !gateway.IsValid() {
-		gateway = n.typed
-	}
+	gateway := cmp.Or(n.gateway, n.typed)
 	e.lose(n)
 	if gateway.IsValid() {
 		e.s.call(n.release(gateway), nil)

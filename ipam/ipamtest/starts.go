@@ -16,7 +16,7 @@ import (
 // One that starts has no network in the making: what it asks for then it had before.
 func (e *engine) restart() {
 	c := e.s.c
-	if e.unready() || c.w.Bare && e.asking() || c.w.Orderly && e.bringsAgain() {
+	if e.unready() || c.w.Bare && e.asking() || c.w.Orderly && len(e.trying) > 0 {
 		return // what it asks for would end with it
 	}
 	e.starts++

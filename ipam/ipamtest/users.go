@@ -19,8 +19,7 @@ type client struct {
 }
 
 func (e *engine) init(s *site) {
-	e.s, e.trying = s, map[ipam.PoolID]int{}
-	e.old = s.c.chance(s.c.w.Old)
+	e.s, e.old = s, s.c.chance(s.c.w.Old)
 	for i := range s.c.w.Slots {
 		x := &container{id: fmt.Sprintf("%s%d", s, i)}
 		if x.name = x.id; i < s.c.w.Alike {
@@ -141,7 +140,7 @@ func (s *site) clear() {
 func (e *engine) run(x *container) {
 	c := e.s.c
 	n := one(c.rnd, e.networks...)
-	if !n.ready || e.trying[n.ID()] > 0 {
+	if !e.runs(n) {
 		return
 	}
 	drawn := e.s.drawnMAC
