@@ -179,20 +179,17 @@ func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 		Rest: m.cfg.Rest, Retry: pool.StrangerTime,
 	}
 	v := m.members.View()
-	know := func(id peer.ID, admitted peer.Name) {
+	know := func(id peer.ID) {
 		c := v.Of(id)
 		p.Peers[id] = report.Peer{
-			Name: v.GoesBy(id, admitted), Address: c.Addr, Boot: c.Start.Boot, Slot: c.Slot, Speaks: c.Spoken, Heard: c.Heard, Live: v.Live(id), Spare: m.trade.Spare(id),
+			Name: v.GoesBy(id), Address: c.Addr, Boot: c.Start.Boot, Slot: c.Slot, Speaks: c.Spoken, Heard: c.Heard, Live: v.Live(id), Spare: m.trade.Spare(id),
 		}
 	}
-	for _, id := range m.members.View().IDs() {
-		know(id, "")
+	for _, id := range v.Known() {
+		know(id)
 	}
 	for _, gone := range m.state.Former {
-		know(gone.ID, gone.Name)
-	}
-	for _, member := range m.state.Roster {
-		know(member.ID, member.Name)
+		know(gone.ID)
 	}
 	p.Peers[m.members.Self()] = report.Peer{Name: m.cfg.Name, Boot: m.members.Me.Boot(), Slot: m.state.Slot, Speaks: m.cfg.Spoken, Live: true}
 	for i, of := range pools {
@@ -241,7 +238,7 @@ func (m *Machine) awaitedLists() report.Lists {
 // othersState returns what may be wrong with other peers.
 func (m *Machine) othersState() report.Others {
 	v := m.members.View()
-	o := report.Others{Warned: map[peer.ID]int{}, Misfits: m.members.Seeker.Misfits(), Foreign: v.Foreign(v), Differs: v.Differing()}
+	o := report.Others{Warned: map[peer.ID]int{}, Misfits: m.members.Seeker.Misfits(), Foreign: v.Foreign(), Differs: v.Differing()}
 	for _, gone := range m.state.Former {
 		o.Warned[gone.ID] = m.warnings.Count(gone.ID)
 	}

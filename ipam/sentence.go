@@ -6,7 +6,6 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/cluster"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/sentence"
@@ -68,12 +67,7 @@ func (m *Machine) errUntold(p *pool.Pool, o addr.Offset, rec space.Record) error
 }
 
 // refOf names a peer as a command takes it.
-func (m *Machine) refOf(id peer.ID) string {
-	if name := m.members.View().NameOf(id); name != cluster.Unnamed(id) {
-		return sentence.Word(name)
-	}
-	return id.String()
-}
+func (m *Machine) refOf(id peer.ID) string { return sentence.PeerRef(m.members.View().GoesBy(id), id) }
 
 func (m *Machine) errNameTaken(name string, other *chronicle.Pool) error {
 	p := m.pools.On(other.CIDR)

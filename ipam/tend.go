@@ -135,7 +135,7 @@ func (m *Machine) retirePool(p *pool.Pool) {
 	if len(p.Parties()) > 0 {
 		return
 	}
-	if live := m.members.View().LiveVoters(); len(live) > 0 && live[0] == m.members.Self() {
+	if m.members.View().Leads() {
 		m.background(chronicle.DeletePool{Pool: p.Key})
 	}
 }

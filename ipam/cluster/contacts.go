@@ -1,11 +1,8 @@
 package cluster
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -143,9 +140,6 @@ func (s *Contacts) Of(id peer.ID) Contact {
 	return Contact{}
 }
 
-// IDs returns all peers that were met, or that this peer was told of, in order.
-func (s *Contacts) IDs() []peer.ID { return slices.SortedFunc(maps.Keys(s.of), peer.ID.Compare) }
-
 // IsEmpty reports whether no other peer is known.
 func (s *Contacts) IsEmpty() bool { return len(s.of) == 0 }
 
@@ -232,28 +226,6 @@ func (s *Contacts) HearForeign(v View, h *wire.Header, name peer.Name) (first ti
 	return met.first
 }
 
-// Foreign returns the other clusters that were met lately and of which there still is a peer, in order. A peer that has
-// joined this cluster since may have sent something late before.
-func (s *Contacts) Foreign(v View) [][16]byte {
-	var out [][16]byte
-	for cluster, met := range s.foreign {
-		if cluster != v.State.Cluster && v.Now.Sub(met.last) <= foreignTime && s.isIn(cluster) {
-			out = append(out, cluster)
-		}
-	}
-	slices.SortFunc(out, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
-	return out
-}
-
-func (s *Contacts) isIn(cluster [16]byte) bool {
-	for _, c := range s.of {
-		if c.Cluster == cluster {
-			return true
-		}
-	}
-	return false
-}
-
 // Compare holds the digest of another peer's state against that of this one at the same slot: they differ only by a
 // defect. It reports whether this peer is the one that must stop, since it is not with a majority of the voters.
 func (s *Contacts) Compare(v View, h *wire.Header, digest uint64) (stop bool) {
@@ -273,5 +245,5 @@ func (s *Contacts) Compare(v View, h *wire.Header, digest uint64) (stop bool) {
 	return true
 }
 
-// Differing yields the peers whose state was another than that of a majority, each with the slot.
+// Differing returns the peers whose state was another than that of a majority, each with the slot.
 func (s *Contacts) Differing() map[peer.ID]uint64 { return s.differ }

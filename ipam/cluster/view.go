@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -99,6 +100,22 @@ func (v View) LivedBeside(id peer.ID) bool {
 	return c != nil && c.Start.Boot != 0 && !v.rules.Has(rule.Neighbour)
 }
 
+// Foreign returns the other clusters that were met lately and of which there still is a peer, in order. A peer that has
+// joined this cluster since may have sent something late before.
+func (v View) Foreign() (out [][16]byte) {
+	inhabited := map[[16]byte]bool{}
+	for _, c := range v.of {
+		inhabited[c.Cluster] = true
+	}
+	for cluster, met := range v.foreign {
+		if cluster != v.State.Cluster && v.Now.Sub(met.last) <= foreignTime && inhabited[cluster] {
+			out = append(out, cluster)
+		}
+	}
+	slices.SortFunc(out, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
+	return out
+}
+
 // SeesCluster reports whether a peer that can be reached is in a cluster.
 func (v View) SeesCluster() bool {
 	for id, c := range v.of {
@@ -182,6 +199,12 @@ func (v View) LiveVoters() []peer.ID {
 	return slices.DeleteFunc(v.State.Voters(), func(id peer.ID) bool { return !v.Live(id) || v.Older(id) })
 }
 
+// Leads reports whether this peer is the lowest live voter, which begins what one peer begins for all.
+func (v View) Leads() bool {
+	live := v.LiveVoters()
+	return len(live) > 0 && live[0] == v.Self
+}
+
 // Majority reports whether the peers have a majority of all votes (R42).
 func (v View) Majority(peers []peer.ID) bool {
 	e, err := paxos.NewElectorate(v.State.Voters())
@@ -248,32 +271,23 @@ func (v View) wouldDecide(roster []chronicle.Member) bool {
 }
 
 // NameOf names a peer for people.
-func (v View) NameOf(id peer.ID) string {
-	var admitted peer.Name
-	if member := v.State.Member(id); member != nil {
-		admitted = member.Name
-	} else if gone := v.State.Gone(id); gone != nil {
-		admitted = gone.Name
-	}
-	if name := v.GoesBy(id, admitted); name != "" {
-		return string(name)
-	}
-	return Unnamed(id)
-}
+func (v View) NameOf(id peer.ID) string { return id.Called(v.GoesBy(id)) }
 
-// Unnamed stands for the name of a peer that has told none.
-func Unnamed(id peer.ID) string { return "peer " + id.Short() }
-
-// GoesBy returns the name by which a peer goes now, as far as it has said: the one with which it was admitted may be
-// another.
-func (v View) GoesBy(id peer.ID, admitted peer.Name) peer.Name {
+// GoesBy returns the name by which a peer goes now, or with which it was admitted if it has not said since; empty if it has told none.
+func (v View) GoesBy(id peer.ID) peer.Name {
 	if id == v.Self {
 		return v.Name
 	}
 	if c := v.of[id]; c != nil && c.Name != "" {
 		return c.Name
 	}
-	return admitted
+	if member := v.State.Member(id); member != nil {
+		return member.Name
+	}
+	if gone := v.State.Gone(id); gone != nil {
+		return gone.Name
+	}
+	return ""
 }
 
 // NamesOf returns the names of peers.

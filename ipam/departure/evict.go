@@ -34,7 +34,7 @@ func MayEvict(v cluster.View, id peer.ID, underWay bool) error {
 // EvictSilent returns the command that evicts a peer of which this one has had no sign for that long, if it is a voter and
 // the lowest live one (protocol, 4.1).
 func EvictSilent(v cluster.View, after time.Duration) []chronicle.Action {
-	if live := v.LiveVoters(); after <= 0 || len(live) == 0 || live[0] != v.Self || !v.Majority(live) {
+	if after <= 0 || !v.Leads() || v.CutOff() {
 		return nil
 	}
 	for _, member := range v.State.Roster {

@@ -14,10 +14,7 @@ const lockTime = 25 * time.Second
 // ExpireLocks returns the commands that end the locks of peers of which this one has had no sign for too long, if it is a voter
 // and the lowest live one.
 func ExpireLocks(v cluster.View) (out []chronicle.Action) {
-	if len(v.State.Locks.Locks) == 0 {
-		return nil
-	}
-	if live := v.LiveVoters(); len(live) == 0 || live[0] != v.Self || !v.Majority(live) {
+	if len(v.State.Locks.Locks) == 0 || !v.Leads() || v.CutOff() {
 		return nil
 	}
 	for _, l := range v.State.Locks.Locks {

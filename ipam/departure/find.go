@@ -26,21 +26,21 @@ const (
 func Find(v cluster.View, ref string, wanted Membership) (peer.ID, error) {
 	found := map[Membership][]peer.ID{}
 	var all []peer.ID
-	look := func(id peer.ID, admitted peer.Name, as Membership) {
-		if string(v.GoesBy(id, admitted)) == ref || len(ref) >= 8 && strings.HasPrefix(id.String(), strings.ToLower(ref)) {
+	look := func(id peer.ID, as Membership) {
+		if string(v.GoesBy(id)) == ref || len(ref) >= 8 && strings.HasPrefix(id.String(), strings.ToLower(ref)) {
 			found[as] = append(found[as], id)
 			all = append(all, id)
 		}
 	}
 	for _, member := range v.State.Roster {
-		look(member.ID, member.Name, InRoster)
+		look(member.ID, InRoster)
 	}
 	for _, gone := range v.State.Former {
 		as := Evicted
 		if gone.Forgotten {
 			as = Forgotten
 		}
-		look(gone.ID, gone.Name, as)
+		look(gone.ID, as)
 	}
 	switch {
 	case len(all) == 0:

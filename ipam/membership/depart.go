@@ -255,7 +255,7 @@ func (s *Membership) Raise() []chronicle.Action {
 		return nil
 	}
 	v := s.View()
-	if live := v.LiveVoters(); len(live) == 0 || live[0] != s.Self() {
+	if !v.Leads() {
 		return nil
 	}
 	level := s.cfg.Spoken

@@ -85,7 +85,7 @@ func (s *Membership) Unagreed() time.Duration {
 // Known returns other peers of the cluster, with the addresses at which they were last, as the carrier wrote them.
 func (s *Membership) Known() map[peer.ID]string {
 	known := map[peer.ID]string{}
-	for _, id := range s.contacts.IDs() {
+	for _, id := range s.View().Known() {
 		if at := s.contacts.Of(id).Addr; at != "" && !s.IsGone(id) {
 			known[id] = at
 		}

@@ -141,9 +141,8 @@ type Contact struct {
 
 // Contacts returns the other peers that this one knows, for who starts over.
 func (s *Membership) Contacts() (out []Contact) {
-	for _, id := range s.contacts.IDs() {
-		c := s.contacts.Of(id)
-		if id != s.Self() && (c.Addr != "" || c.Start.Boot != 0) {
+	for _, id := range s.View().Known() {
+		if c := s.contacts.Of(id); c.Addr != "" || c.Start.Boot != 0 {
 			out = append(out, Contact{ID: id, Name: c.Name, Addr: c.Addr, Boot: c.Start.Boot, Nonce: c.Start.Nonce})
 		}
 	}

@@ -30,6 +30,14 @@ func (id ID) String() string {
 // Short returns the first 8 digits, enough for people and logs.
 func (id ID) Short() string { return hex.EncodeToString(id[:4]) }
 
+// Called names a peer for people, also one that has told no name.
+func (id ID) Called(name Name) string {
+	if name == "" {
+		return "peer " + id.Short()
+	}
+	return string(name)
+}
+
 // Compare orders IDs by their bytes.
 func (id ID) Compare(other ID) int {
 	for i := range id {

@@ -121,7 +121,7 @@ type Ruling struct {
 type Silence struct{ Since, Ends time.Time }
 
 // NameOf names a peer.
-func (p *Picture) NameOf(id peer.ID) string { return sentence.Peer(p.Peers[id].Name, id) }
+func (p *Picture) NameOf(id peer.ID) string { return id.Called(p.Peers[id].Name) }
 
 // ref names a peer as a command takes it.
 func (p *Picture) ref(id peer.ID) string { return sentence.PeerRef(p.Peers[id].Name, id) }

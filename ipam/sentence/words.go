@@ -69,14 +69,6 @@ func Who(h space.Holder) string {
 	return "a container"
 }
 
-// Peer names a peer, also one that has told no name.
-func Peer(name peer.Name, id peer.ID) string {
-	if name == "" {
-		return "peer " + id.Short()
-	}
-	return string(name)
-}
-
 // PeerRef names a peer as a command takes it.
 func PeerRef(name peer.Name, id peer.ID) string {
 	if name == "" {
