@@ -95,8 +95,9 @@ func (m *Machine) roomFor(p *pool.Pool, stay []peer.ID) error {
 		return nil
 	}
 	room := p.Space.Spare()
+	spare := m.trade.Spare(p.Key)
 	for _, id := range stay {
-		room = room.Plus(m.trade.Spare(id)[p.Key].Free)
+		room = room.Plus(spare[id].Free)
 	}
 	for r := range p.Ring.OwnedBy(ring.Free) {
 		room = room.Plus(r.Size())

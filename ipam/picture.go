@@ -182,7 +182,7 @@ func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 	know := func(id peer.ID) {
 		c := v.Of(id)
 		p.Peers[id] = report.Peer{
-			Name: v.GoesBy(id), Address: c.Addr, Boot: c.Start.Boot, Slot: c.Slot, Speaks: c.Spoken, Heard: c.Heard, Live: v.Live(id), Spare: m.trade.Spare(id),
+			Name: v.GoesBy(id), Address: c.Addr, Boot: c.Start.Boot, Slot: c.Slot, Speaks: c.Spoken, Heard: c.Heard, Live: v.Live(id),
 		}
 	}
 	for _, id := range v.Known() {
@@ -193,7 +193,10 @@ func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 	}
 	p.Peers[m.members.Self()] = report.Peer{Name: m.cfg.Name, Boot: m.members.Me.Boot(), Slot: m.state.Slot, Speaks: m.cfg.Spoken, Live: true}
 	for i, of := range pools {
-		p.Pools[i] = report.Pool{Pool: of.Pool, Space: of.Space, Networks: of.Here.Networks(), Seen: of.Seen, Stranded: of.Stranded, Missing: of.Missing, Devices: of.Strangers}
+		p.Pools[i] = report.Pool{
+			Pool: of.Pool, Space: of.Space, Networks: of.Here.Networks(), Seen: of.Seen, Stranded: of.Stranded, Missing: of.Missing,
+			Devices: of.Strangers, Spare: m.trade.Spare(of.Key),
+		}
 		if of.HasGateway {
 			p.Pools[i].Gateway = addr.Nth(of.CIDR, of.Gateway)
 		}

@@ -44,8 +44,7 @@ type Peer struct {
 	Slot    uint64
 	Speaks  chronicle.Level // 0: it has not said
 	Heard   time.Time
-	Live    bool                             // it can be reached
-	Spare   map[chronicle.PoolKey]wire.Spare // what it has announced to be free
+	Live    bool // it can be reached
 }
 
 // Pool is a pool with what this peer has in it.
@@ -58,6 +57,7 @@ type Pool struct {
 	Stranded map[addr.Offset]string    // the networks of those without a container
 	Missing  map[addr.Offset]time.Time // begin of the first list that lacked a holder
 	Devices  map[addr.Offset]time.Time // since when an address is kept back for another device
+	Spare    map[peer.ID]wire.Spare    // what other peers have announced to be free
 }
 
 // Network is a network of this host.

@@ -76,7 +76,7 @@ func (p *Picture) share(pool *Pool, id peer.ID, owned addr.Count) ShareStatus {
 	if id == p.Self {
 		s.Held = uint64(pool.Space.Held()-pool.Space.Strays()) - pool.waiting(addr.Whole(pool.CIDR))
 		s.Resting, s.Announced = uint64(pool.Space.Resting(p.Now, p.Rest)), true
-	} else if t, told := p.Peers[id].Spare[pool.Key]; told {
+	} else if t, told := pool.Spare[id]; told {
 		s.Held, s.Resting, s.Announced = uint64(owned-min(t.Free, owned)), uint64(min(t.Resting, t.Free, owned)), true
 	}
 	return s

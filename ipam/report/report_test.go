@@ -174,9 +174,7 @@ func TestPoolStatus(t *testing.T) {
 	if got, want := count(), "held 1 (1 here), resting 1, ready 6 (3 here), free 4, reserved 2, lost 2"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	b := p.Peers[other]
-	b.Spare = map[chronicle.PoolKey]wire.Spare{{Slot: 5}: {Free: 3, Resting: 2}}
-	p.Peers[other] = b
+	lan.Spare = map[peer.ID]wire.Spare{other: {Free: 3, Resting: 2}}
 	if got, want := count(), "held 2 (1 here), resting 3, ready 3 (3 here), free 4, reserved 2, lost 2"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -2,7 +2,6 @@ package trade
 
 import (
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -89,12 +88,14 @@ func (t *Trade) Admitted() {
 
 // Restarted says that a peer has started anew: it may be another release, and says again what it has.
 func (t *Trade) Restarted(id peer.ID) {
-	delete(t.spare, id)
-	delete(t.since, id)
+	for _, told := range t.told {
+		delete(told, id)
+	}
 }
 
-// moved is what of a pool a peer was given and gave away since its last announcement, and after which slot that was.
-type moved struct {
+// told is what a peer announced last of a pool, after a slot, and what of it the peer was given and gave away since.
+type told struct {
+	wire.Spare
 	slot       uint64
 	more, less addr.Count
 }
@@ -102,12 +103,12 @@ type moved struct {
 // moves notes that a slot gives or takes free space of a peer. Its last announcement does not know of that, unless the peer knew
 // the slot by then.
 func (t *Trade) moves(p *chronicle.Pool, id peer.ID, more, less addr.Count) {
-	m, told := t.since[id][p.Key]
-	if !told || t.log.State().Slot <= m.slot {
+	s, known := t.told[p.Key][id]
+	if !known || t.log.State().Slot <= s.slot {
 		return
 	}
-	m.more, m.less = m.more.Plus(more), m.less.Plus(less)
-	t.since[id][p.Key] = m
+	s.more, s.less = s.more.Plus(more), s.less.Plus(less)
+	t.told[p.Key][id] = s
 }
 
 // TakeAnnounce takes in what a peer has to spare, after a slot, and reports whether it may grant now what it refused before.
@@ -117,10 +118,10 @@ func (t *Trade) TakeAnnounce(from peer.ID, slot uint64, v wire.Announce) (more b
 		if s.Pool.Slot <= state.Slot && state.Pool(s.Pool) == nil {
 			continue // it is no more, and its key never comes again
 		}
-		if t.spare[from] == nil {
-			t.spare[from], t.since[from] = map[chronicle.PoolKey]wire.Spare{}, map[chronicle.PoolKey]moved{}
+		if t.told[s.Pool] == nil {
+			t.told[s.Pool] = map[peer.ID]told{}
 		}
-		t.spare[from][s.Pool], t.since[from][s.Pool] = s, moved{slot: slot}
+		t.told[s.Pool][from] = told{Spare: s, slot: slot}
 		if s.Free == 0 {
 			continue
 		}
@@ -134,29 +135,21 @@ func (t *Trade) TakeAnnounce(from peer.ID, slot uint64, v wire.Announce) (more b
 	return more
 }
 
-// Spare returns how much of what another peer owns in each pool is free: what it announced last, with what it was given and gave
-// away since. It is not to be changed.
-func (t *Trade) Spare(id peer.ID) map[chronicle.PoolKey]wire.Spare {
-	told := t.spare[id]
-	changed := false
-	for k, m := range t.since[id] {
-		if m.more == 0 && m.less == 0 {
-			continue
-		}
-		if !changed {
-			told, changed = maps.Clone(told), true
-		}
-		s := told[k]
-		s.Free = s.Free.Plus(m.more)
-		s.Free -= min(s.Free, m.less)
-		told[k] = s
+// Spare returns how much of what each other peer owns in a pool is free: what it announced last, with what it was given and gave
+// away since.
+func (t *Trade) Spare(k chronicle.PoolKey) map[peer.ID]wire.Spare {
+	out := make(map[peer.ID]wire.Spare, len(t.told[k]))
+	for id, s := range t.told[k] {
+		s.Free = s.Free.Plus(s.more)
+		s.Free -= min(s.Free, s.less)
+		out[id] = s.Spare
 	}
-	return told
+	return out
 }
 
 // Announcements returns how many announcements of others are kept, of whatever pools.
 func (t *Trade) Announcements() (n int) {
-	for _, told := range t.spare {
+	for _, told := range t.told {
 		n += len(told)
 	}
 	return n

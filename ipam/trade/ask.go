@@ -195,7 +195,7 @@ func (t *Trade) pick(p *chronicle.Pool, candidates []peer.ID) peer.ID {
 	weights := make([]uint64, len(candidates))
 	var sum uint64
 	for i, id := range candidates {
-		told, known := t.spare[id][p.Key]
+		told, known := t.told[p.Key][id]
 		w := told.Free
 		if !known {
 			for r := range p.Ring.OwnedBy(id) {
@@ -205,14 +205,11 @@ func (t *Trade) pick(p *chronicle.Pool, candidates []peer.ID) peer.ID {
 		weights[i] = min(uint64(w), 1<<40) + 1
 		sum += weights[i]
 	}
-	at := t.cfg.Rand.Uint64N(sum)
-	for i, w := range weights {
-		if at < w {
-			return candidates[i]
-		}
-		at -= w
+	i := 0
+	for at := t.cfg.Rand.Uint64N(sum); at >= weights[i]; i++ {
+		at -= weights[i]
 	}
-	return candidates[0]
+	return candidates[i]
 }
 
 // TakeAnswer takes in the answer to a question of this peer, and reports whether it is one.

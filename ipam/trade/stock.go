@@ -106,9 +106,6 @@ func (t *Trade) Behind(p *chronicle.Pool, s *space.Space) (actions []chronicle.A
 		if r.Size() > excess {
 			r = r.LargestBlock(excess)
 		}
-		if r.Empty() {
-			continue
-		}
 		excess -= r.Size()
 		actions = append(actions, chronicle.Close{Pool: p.Key, Range: r})
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/effect"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/replog"
-	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // Config is what a [Trade] is told of its peer.
@@ -39,8 +38,7 @@ type Trade struct {
 	last      uint64 // the last question of this start
 	questions map[question]*asking
 	granted   map[asked]granted
-	spare     map[peer.ID]map[chronicle.PoolKey]wire.Spare // what others announced last
-	since     map[peer.ID]map[chronicle.PoolKey]moved      // of the same
+	told      map[chronicle.PoolKey]map[peer.ID]told // what others announced last
 	stocks    map[chronicle.PoolKey]*stock
 	begged    map[chronicle.PoolKey]bool // pools of which somebody was refused space, for there was none
 
@@ -53,7 +51,7 @@ func New(out *effect.Writer, log *replog.Log, peers Peers) *Trade {
 	return &Trade{
 		out: out, log: log, peers: peers,
 		questions: map[question]*asking{}, granted: map[asked]granted{},
-		spare: map[peer.ID]map[chronicle.PoolKey]wire.Spare{}, since: map[peer.ID]map[chronicle.PoolKey]moved{},
+		told:   map[chronicle.PoolKey]map[peer.ID]told{},
 		stocks: map[chronicle.PoolKey]*stock{},
 		begged: map[chronicle.PoolKey]bool{},
 	}
@@ -75,10 +73,7 @@ func (t *Trade) NextQuestion() uint64 {
 func (t *Trade) DropPool(k chronicle.PoolKey) {
 	delete(t.stocks, k)
 	delete(t.begged, k)
-	for id, told := range t.spare {
-		delete(told, k)
-		delete(t.since[id], k)
-	}
+	delete(t.told, k)
 }
 
 // Prune forgets the questions that nobody asks any more, and the answers that nobody will ask for again.

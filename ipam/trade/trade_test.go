@@ -186,11 +186,11 @@ func TestOutdatedRefusals(t *testing.T) {
 	if h.trade.Ask(h.pool, wire.WantSpace, whole, 0, first).Refused {
 		t.Error("a refusal counts although its author has space by now")
 	}
-	if s, told := h.trade.Spare(two)[h.pool.Key]; s.Free != 5 || !told {
+	if s, told := h.trade.Spare(h.pool.Key)[two]; s.Free != 5 || !told {
 		t.Errorf("told is %d, %v", s.Free, told)
 	}
 	h.trade.Restarted(two)
-	if _, told := h.trade.Spare(two)[h.pool.Key]; told {
+	if _, told := h.trade.Spare(h.pool.Key)[two]; told {
 		t.Error("an announcement outlives its start")
 	}
 }
@@ -332,7 +332,7 @@ func TestSpareFollowsMoves(t *testing.T) {
 	}
 	wants := func(when string, want addr.Count) {
 		t.Helper()
-		if s := h.trade.Spare(two)[k]; s.Free != want || s.Resting != 1 {
+		if s := h.trade.Spare(k)[two]; s.Free != want || s.Resting != 1 {
 			t.Errorf("%s: %d are free, %d rest; want %d", when, s.Free, s.Resting, want)
 		}
 	}
@@ -368,7 +368,7 @@ func TestSpareFollowsMoves(t *testing.T) {
 	decide(two, chronicle.Close{Pool: k, Range: addr.Range{Start: 36, End: 48}})
 	wants("of what it has no more than nothing is left", 0)
 	h.trade.Restarted(two)
-	if _, told := h.trade.Spare(two)[k]; told {
+	if _, told := h.trade.Spare(k)[two]; told {
 		t.Error("an announcement outlives its start")
 	}
 }
