@@ -32,7 +32,7 @@ const (
 
 // Run goes on with the slot that this peer proposes, or begins with it if there is something to propose.
 func (l *Log) Run() {
-	if !l.peers.MayVote() || l.state.Slot > 0 && !l.member() {
+	if !l.peers.MayVote() || l.state.Slot > 0 && l.Member() == nil {
 		return
 	}
 	a := l.attempt
@@ -48,10 +48,7 @@ func (l *Log) Run() {
 		l.begin()
 	case phase == paxos.Lost, phase == paxos.Decided:
 	case now.Sub(a.askedAt) >= repeatAfter || now.Before(a.askedAt):
-		a.askedAt = now
-		for _, id := range a.proposer.Missing() {
-			l.sendVoter(id, a.request)
-		}
+		l.askVoters(a.request)
 	}
 }
 
@@ -99,8 +96,7 @@ func (l *Log) beginWith(batch []chronicle.Command) error {
 // to use (R8). Its own acceptance is on disk with this step, and so before the question leaves.
 func (l *Log) beginUnprepared(batch []chronicle.Command, value []byte) bool {
 	// What this peer may withdraw when it hears from others is not to bind its vote while none of them can be asked.
-	revocable := func(c chronicle.Command) bool { return chronicle.IsRevocable(c.Action) }
-	if l.peers.IsCutOff() || slices.ContainsFunc(batch, revocable) {
+	if l.peers.IsCutOff() || slices.ContainsFunc(batch, isRevocable) {
 		return false
 	}
 	if l.lacks(rule.Unused) && l.owner() == l.self {
@@ -159,7 +155,7 @@ func (l *Log) voter(id peer.ID) peer.ID {
 	return seat
 }
 
-// askVoters puts a question to every voter of the next slot.
+// askVoters puts a question to every voter of the next slot that has not answered it.
 func (l *Log) askVoters(body wire.Body) {
 	a := l.attempt
 	a.request, a.askedAt = body, l.out.Now()

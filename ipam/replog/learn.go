@@ -99,14 +99,13 @@ func (l *Log) Apply(value []byte, batch []chronicle.Command, follow func(chronic
 		l.slots.Snapshot(l.state.Encode())
 	}
 	for _, o := range outcomes {
-		if a, evicts := o.Command.Action.(chronicle.Evict); evicts && o.Refused == "" {
+		if o.Refused != "" {
+			continue
+		}
+		if a, evicts := o.Command.Action.(chronicle.Evict); evicts {
 			delete(l.inbox, a.Peer) // it brings that again, once it is back: see Route
 		}
-	}
-	for _, o := range outcomes {
-		if o.Refused == "" {
-			follow(o)
-		}
+		follow(o)
 	}
 	return l.close()
 }

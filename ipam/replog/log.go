@@ -83,7 +83,7 @@ type Log struct {
 func New(out *effect.Writer, peers Peers) *Log {
 	return &Log{
 		out: out, peers: peers, state: &chronicle.State{}, edition: 1, slots: NewSlots(out, 0),
-		inbox: map[peer.ID][]chronicle.Command{}, proposals: proposals{saved: map[uint64]bool{}},
+		inbox: map[peer.ID][]chronicle.Command{},
 	}
 }
 
@@ -158,9 +158,6 @@ func (l *Log) lookUpOwn() {
 	back := func(g chronicle.Gone) bool { return !g.Forgotten }
 	l.own.sole = l.own.member != nil && len(l.state.Roster) == 1 && !slices.ContainsFunc(l.state.Former, back)
 }
-
-// member reports whether this peer is of the roster.
-func (l *Log) member() bool { return l.Member() != nil }
 
 // send sends a body to another peer, or hands it to this one, in this step.
 func (l *Log) send(to peer.ID, body wire.Body) {

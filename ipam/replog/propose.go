@@ -19,8 +19,9 @@ type Proposal struct {
 	commands []chronicle.Command
 	outcomes []chronicle.Outcome // those that have come
 	kept     bool                // it is on disk, or will be with this step
-	since    time.Time           // when it was first proposed
-	over     bool                // it is settled, or not wanted any more
+	onDisk   bool
+	since    time.Time // when it was first proposed
+	over     bool      // it is settled, or not wanted any more
 }
 
 // Key returns what is proposed; see [Key].
@@ -43,11 +44,12 @@ func (p *Proposal) IsKept() bool { return p.kept }
 
 // Keep has it stay proposed also if the process ends. One that may be withdrawn, or is over, does not.
 func (p *Proposal) Keep() {
-	revocable := func(c chronicle.Command) bool { return chronicle.IsRevocable(c.Action) }
-	if !p.over && !slices.ContainsFunc(p.commands, revocable) {
+	if !p.over && !slices.ContainsFunc(p.commands, isRevocable) {
 		p.kept = true
 	}
 }
+
+func isRevocable(c chronicle.Command) bool { return chronicle.IsRevocable(c.Action) }
 
 // First returns what the first command does.
 func (p *Proposal) First() chronicle.Action { return p.commands[0].Action }
@@ -77,8 +79,7 @@ type proposals struct {
 	sent   bool        // they have been routed, since there was another one
 	sentAt time.Time
 	tries  int
-	to     peer.ID         // who is to get them at the end of the step
-	saved  map[uint64]bool // those on disk, by last number
+	to     peer.ID // who is to get them at the end of the step
 }
 
 // Key returns a key of actions: the same for the same ones.
@@ -156,9 +157,9 @@ func (l *Log) AwaitsEarlier() bool { return l.state.Number(l.self) < l.proposals
 // end has a proposal be over: it goes from the disk, and those who wait for it see that.
 func (l *Log) end(p *Proposal) {
 	p.over = true
-	if number := p.last(); l.proposals.saved[number] {
-		delete(l.proposals.saved, number)
-		l.out.Delete(Bucket, commandsKey(number))
+	if p.onDisk {
+		p.onDisk = false
+		l.out.Delete(Bucket, commandsKey(p.last()))
 	}
 }
 
@@ -252,7 +253,7 @@ func (l *Log) Route() {
 	switch live := l.peers.Live(); {
 	case q.tries < min(len(live), 2):
 		to = live[q.tries]
-	case len(live) > 0 && !l.member():
+	case len(live) > 0 && l.Member() == nil:
 		to = live[q.tries%len(live)] // it has no part in a slot while it is not in the roster
 	}
 	if to == l.self {
@@ -302,7 +303,7 @@ func (l *Log) takeSubmit(h wire.Header, q wire.Submit) {
 		return
 	}
 	batch, err := chronicle.DecodeBatch(q.Batch)
-	if err != nil || l.state.Slot == 0 || !l.member() || !chronicle.Known(batch) {
+	if err != nil || l.state.Slot == 0 || l.Member() == nil || !chronicle.Known(batch) {
 		return
 	}
 	for i, c := range batch {
@@ -363,8 +364,8 @@ func (l *Log) saveProposals() {
 	}
 	l.saveNumber()
 	for _, p := range q.open {
-		if p.kept && !q.saved[p.last()] {
-			q.saved[p.last()] = true
+		if p.kept && !p.onDisk {
+			p.onDisk = true
 			l.out.Put(Bucket, commandsKey(p.last()), chronicle.EncodeBatch(p.commands))
 		}
 	}
@@ -374,7 +375,7 @@ func (l *Log) saveProposals() {
 func (l *Log) saveNumber() {
 	if q := &l.proposals; q.number > q.onDisk && !l.lacks(rule.Numbers) {
 		q.onDisk = q.number
-		l.out.Put(BucketNumber, KeyNumber, codec.Uint([]byte{formatRecord}, q.number))
+		l.out.Put(bucketIdentity, KeyNumber, codec.Uint([]byte{formatRecord}, q.number))
 	}
 }
 

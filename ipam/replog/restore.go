@@ -3,6 +3,7 @@ package replog
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -20,9 +21,10 @@ import (
 //	chronicle   0x02                    what this peer has promised and accepted in the next slot
 //	chronicle   0x03, number (8 bytes)  commands that may take space from this peer, not settled
 const (
-	Bucket       = "chronicle"
-	BucketNumber = "identity"
-	KeyNumber    = "number"
+	Bucket    = "chronicle"
+	KeyNumber = "number"
+
+	bucketIdentity = "identity"
 
 	keySnapshot = "\x00"
 	keySlot     = "\x01"
@@ -122,13 +124,8 @@ func (r *Restoration) proposal(value []byte) error {
 	if len(batch) == 0 {
 		return fmt.Errorf("%w: no command", codec.ErrCorrupt)
 	}
-	p := &Proposal{commands: batch, kept: true}
-	actions := make([]chronicle.Action, len(batch))
-	for i, c := range batch {
-		actions[i] = c.Action
-	}
-	p.key = Key(actions)
-	r.l.proposals.saved[p.last()] = true
+	p := &Proposal{commands: batch, kept: true, onDisk: true}
+	p.key = Key(slices.Collect(p.Actions()))
 	r.commands = append(r.commands, p)
 	return nil
 }

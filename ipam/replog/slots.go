@@ -24,7 +24,7 @@ const (
 // [NewSlots].
 type Slots struct {
 	out    *effect.Writer
-	limit  uint64   // where it is not 0 it replaces all three limits of how many slots are kept or pass between snapshots
+	limit  uint64   // see [NewSlots]
 	rules  rule.Set // that are taken away, in tests
 	values [][]byte // the last decided values
 	first  uint64   // slot of the first of them
