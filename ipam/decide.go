@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -122,34 +123,27 @@ func (m *Machine) settleProposals(settled []*replog.Proposal) {
 	if len(settled) == 0 {
 		return
 	}
-	for _, p := range settled {
-		m.restoreAside(p)
+	for p, r := range m.asides(settled) {
+		p.Space.Restore(r) // the rings say now whose it is
 	}
 	m.setAside(m.log.UnderWay()) // a settled one may have covered the same range
-	m.holdRestored(settled)
+	for p, r := range m.asides(settled) {
+		p.SettleAt(r) // the host may have addresses in what is this peer's still, or again
+	}
 	m.calls.changed = true
 }
 
-// restoreAside ends the setting aside of a settled proposal: the rings say
-// now whose its ranges are.
-func (m *Machine) restoreAside(p *replog.Proposal) {
-	if !p.IsKept() {
-		return
-	}
-	for a := range p.Actions() {
-		if q, r := m.taken(a); q != nil {
-			q.Space.Restore(r)
-		}
-	}
-}
-
-// holdRestored holds the host's addresses in what proposals had set aside and is this
-// peer's still, or again.
-func (m *Machine) holdRestored(settled []*replog.Proposal) {
-	for _, p := range settled {
-		for a := range p.Actions() {
-			if q, r := m.taken(a); q != nil && p.IsKept() {
-				q.SettleAt(r)
+// asides yields what proposals have set aside.
+func (m *Machine) asides(proposals []*replog.Proposal) iter.Seq2[*pool.Pool, addr.Range] {
+	return func(yield func(*pool.Pool, addr.Range) bool) {
+		for _, p := range proposals {
+			if !p.IsKept() {
+				continue
+			}
+			for a := range p.Actions() {
+				if of, r := m.taken(a); of != nil && !yield(of, r) {
+					return
+				}
 			}
 		}
 	}

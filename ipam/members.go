@@ -100,19 +100,12 @@ func (m *Machine) recover() error {
 	if err != nil || state == nil {
 		return err
 	}
-	m.dropProposals()
+	for p, r := range m.asides(m.log.Drop()) {
+		p.Space.Restore(r) // nobody can decide it now, and whose it is the state tells that comes next
+	}
 	m.members.Refound()
 	m.install(state)
 	m.log.Next()
 	m.note(Note{Kind: NoteRecovered})
 	return nil
-}
-
-// dropProposals forgets what was to be agreed with a cluster that is no more.
-// What was set aside for it is no more: nobody can decide it now, and whose it is the
-// state tells that comes next.
-func (m *Machine) dropProposals() {
-	for _, p := range m.log.Drop() {
-		m.restoreAside(p)
-	}
 }
