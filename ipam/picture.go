@@ -175,7 +175,7 @@ func (m *Machine) pictureAt(now time.Time) *report.Picture {
 func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 	p := &report.Picture{
 		Now: m.now, Self: m.members.Self(), Name: m.cfg.Name, Standing: m.members.Standing(), Level: m.log.Level(), Pending: m.log.Pending(), State: m.state,
-		Peers: map[peer.ID]report.Peer{}, Pools: make([]report.Pool, len(pools)), Looked: m.engine.Complete().At, Refusals: m.calls.refusals,
+		Peers: map[peer.ID]report.Peer{}, Pools: make([]report.Pool, len(pools)), Networks: []report.NetStatus{}, Looked: m.engine.Complete().At, Refusals: m.calls.refusals,
 		Rest: m.cfg.Rest, Retry: pool.StrangerTime,
 	}
 	v := m.members.View()
@@ -203,7 +203,7 @@ func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 	}
 	for _, id := range m.engine.IDs() {
 		n := m.engine.Network(id)
-		p.Networks = append(p.Networks, report.Network{ID: id, Pool: n.Pool, Range: n.Range, Count: m.engine.CountOf(n)})
+		p.Networks = append(p.Networks, report.NetStatus{ID: id, Pool: n.Pool, Range: n.Range, Count: m.engine.CountOf(n)})
 	}
 	for k, d := range m.conflicts.All() {
 		c := report.Conflict{Text: d.Text, Next: d.Next}

@@ -138,7 +138,7 @@ func (p *Picture) Differences(disk *Picture) []string {
 		return out
 	}
 	for _, n := range p.Networks {
-		if !slices.ContainsFunc(disk.Networks, func(o Network) bool { return o.ID == n.ID }) {
+		if !slices.ContainsFunc(disk.Networks, func(o NetStatus) bool { return o.ID == n.ID }) {
 			bad("the database lacks the network %s", n.ID)
 		}
 	}

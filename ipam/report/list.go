@@ -35,13 +35,7 @@ func (p *Picture) List(q Listing) Portion {
 	l := lister{picture: p, query: q, out: Portion{Addresses: []AddressStatus{}}}
 	for i := range p.Pools {
 		pool := &p.Pools[i]
-		r := addr.Whole(pool.CIDR)
-		if o, ok := addr.OffsetOf(pool.CIDR, q.After); ok {
-			r.Start = o + 1
-		} else if q.After.IsValid() && q.After.Compare(pool.CIDR.Addr()) > 0 {
-			continue // pools do not overlap: all of this one comes before
-		}
-		if !l.pool(pool, r) {
+		if r, some := pool.behind(q.After); some && !l.pool(pool, r) {
 			return l.out
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
-	"github.com/ringlet/ringlet/ipam/poolid"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -24,7 +23,7 @@ type Picture struct {
 	State     *chronicle.State
 	Peers     map[peer.ID]Peer // this peer, the roster, former members, and all others that were heard of
 	Pools     []Pool           // in order of their addresses
-	Networks  []Network        // of this host, in order of their IDs
+	Networks  []NetStatus      // of this host, in order of their IDs
 	Looked    time.Time        // the engine's last complete list was begun then; zero: there was none since the start
 	Conflicts []Conflict
 	Refusals  Refusals
@@ -58,13 +57,6 @@ type Pool struct {
 	Missing  map[addr.Offset]time.Time // begin of the first list that lacked a holder
 	Devices  map[addr.Offset]time.Time // since when an address is kept back for another device
 	Spare    map[peer.ID]wire.Spare    // what other peers have announced to be free
-}
-
-// Network is a network of this host.
-type Network struct {
-	ID          poolid.ID
-	Pool, Range netip.Prefix
-	Count       int // how many networks asked for just this
 }
 
 // Conflict is a container or client that has what it should not have.

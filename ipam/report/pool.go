@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -164,6 +165,16 @@ func (p *Pool) reservedAlone(i int) bool {
 		alone = p.Reserved[j].Range.Size() == 1
 	}
 	return alone
+}
+
+// behind returns what of the pool comes behind an address, all where that is the zero one; false where nothing does.
+func (p *Pool) behind(a netip.Addr) (addr.Range, bool) {
+	r := addr.Whole(p.CIDR)
+	if o, ok := addr.OffsetOf(p.CIDR, a); ok {
+		r.Start = o + 1
+		return r, true
+	}
+	return r, !a.IsValid() || a.Compare(p.CIDR.Addr()) <= 0 // pools do not overlap
 }
 
 // rangeAt returns the range that has the address: of the ring, or a reservation.

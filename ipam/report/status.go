@@ -157,7 +157,7 @@ func (p *Picture) Status() Status {
 	s := Status{
 		AsOf: p.Now.UTC(), Verdict: Fine, State: p.Standing, Cluster: hex.EncodeToString(p.State.Cluster[:]),
 		Slot: p.State.Slot, Level: uint64(p.Level), Pending: p.Pending,
-		Peers: []PeerStatus{}, Voters: []string{}, Pools: make([]PoolStatus, len(p.Pools)), Networks: make([]NetStatus, len(p.Networks)),
+		Peers: []PeerStatus{}, Voters: []string{}, Pools: make([]PoolStatus, len(p.Pools)), Networks: p.Networks,
 	}
 	s.Self = p.peer(chronicle.Member{Founder: chronicle.Founder{ID: p.Self}}, string(p.Standing))
 	for _, member := range p.State.Roster {
@@ -177,9 +177,6 @@ func (p *Picture) Status() Status {
 	}
 	for i := range p.Pools {
 		s.Pools[i] = p.PoolStatus(&p.Pools[i], true)
-	}
-	for i, n := range p.Networks {
-		s.Networks[i] = NetStatus(n)
 	}
 	s.Problems = p.problems(s.Pools)
 	for _, problem := range s.Problems {

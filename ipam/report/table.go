@@ -47,13 +47,12 @@ func (p *Picture) Table(q TableListing) TablePortion {
 		return peers[t]
 	}
 	for i := range p.Pools {
-		pool, from := &p.Pools[i], addr.Offset(0)
-		if o, ok := addr.OffsetOf(pool.CIDR, q.After); ok {
-			from = o + 1
-		} else if q.After.IsValid() && q.After.Compare(pool.CIDR.Addr()) > 0 {
-			continue // pools do not overlap: all of this one comes before
+		pool := &p.Pools[i]
+		r, some := pool.behind(q.After)
+		if !some {
+			continue
 		}
-		for row := range p.State.Rows(pool.Pool, from) {
+		for row := range p.State.Rows(pool.Pool, r.Start) {
 			if q.Limit > 0 && len(out.Rows) == q.Limit {
 				out.Next = out.Rows[len(out.Rows)-1].End
 				return out
