@@ -11,15 +11,9 @@ import (
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
-// A host whose space was given up may come back with its containers. What they use may be
-// anybody's by then. So its peer warns every peer that it reaches of these addresses (wire.InUse),
-// at once and again each minute, until it has started over and has them again, or the containers
-// are gone. Whoever is warned hands none of them out for ten minutes: it holds those in its ranges
-// as it holds the address of a device that answered a probe, also in ranges that it opens later. It
-// takes none from a holder that has one: that is a conflict, and reported.
-//
-// A peer that starts over warns itself and the others of what its former self has left
-// (Config.Remains), until it has taken that in.
+// Package warning says what peers warn one another of (wire.InUse). A peer that is warned holds the addresses in its ranges as it
+// holds that of a device which answered a probe, also in ranges that it opens later. It takes none from a holder that has one: that
+// is a conflict, and reported. What the former peer of a host has left is in [Config.Remains].
 
 // takeInUse takes in the warning of another peer. One that is not of this cluster, and never
 // was, has nothing here; one that this peer does not know to be given up yet owns what it warns of.
@@ -49,17 +43,6 @@ func (m *Machine) endWarnings() {
 	}
 }
 
-// toWarnOf returns the addresses of which this peer warns the others.
-func (m *Machine) toWarnOf() (out []netip.Addr) {
-	if m.members.IsGivenUp() {
-		return m.pools.Used()
-	}
-	if m.members.IsSuspended() {
-		return nil
-	}
-	return m.warnings.Of(m.members.Self())
-}
-
 // warnOthers warns all peers that this one reaches, when it is time.
 func (m *Machine) warnOthers() {
 	if !m.warns() || !m.warnings.IsDue() {
@@ -84,7 +67,10 @@ func (m *Machine) warnPeer(to peer.ID) {
 	if to == m.members.Self() || !m.warns() || !m.members.View().Live(to) {
 		return
 	}
-	all := m.toWarnOf()
+	all := m.warnings.Of(m.members.Self())
+	if m.members.IsGivenUp() {
+		all = m.pools.Used()
+	}
 	if len(all) <= wire.MaxInUse {
 		m.out.Send(to, wire.InUse{Addresses: all, All: true})
 		return

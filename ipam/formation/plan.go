@@ -31,8 +31,3 @@ type Config struct {
 	Rand     *rand.Rand
 	Rules    rule.Set // that are taken away, in tests
 }
-
-// isTold reports whether the peer may come to a cluster with others.
-func (c *Config) isTold() bool {
-	return c.Join || c.Hesitate || c.FoundAlone || c.Plan.Size > 0
-}

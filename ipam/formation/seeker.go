@@ -101,7 +101,9 @@ func (s *Seeker) Begin(before bool) (founds bool) {
 
 // MayMeetOthers reports whether the cluster that this peer comes to may have other peers. A peer that founds one without
 // a look has none: if it meets others it gives way.
-func (s *Seeker) MayMeetOthers() bool { return s.cfg.isTold() }
+func (s *Seeker) MayMeetOthers() bool {
+	return s.cfg.Join || s.cfg.Hesitate || s.cfg.FoundAlone || s.cfg.Plan.Size > 0
+}
 
 // Joins reports whether this peer learns the slots of whatever cluster it meets, while it has none.
 func (s *Seeker) Joins() bool { return s.joins || s.cfg.Plan.Size > 0 }
@@ -114,7 +116,7 @@ func (s *Seeker) IsFounding() bool { return s.founding }
 
 // IsForming reports whether this peer founds a cluster with others.
 func (s *Seeker) IsForming(slot uint64) bool {
-	return slot == 0 && s.Formation(slot).Size > 0 && !s.cfg.Plan.Observer
+	return s.Formation(slot).Size > 0 && !s.cfg.Plan.Observer
 }
 
 // Formation returns what messages about slot 1 carry, as this peer stands at that slot.

@@ -75,7 +75,7 @@ func (w *Wish) Return() {
 func (w *Wish) IsLeaving() bool { return w.leaving }
 
 // IsForced reports whether this peer leaves although something is held here.
-func (w *Wish) IsForced() bool { return w.leaving && w.forced }
+func (w *Wish) IsForced() bool { return w.forced }
 
 // HasLeft reports whether this peer has left its cluster.
 func (w *Wish) HasLeft() bool { return w.left }

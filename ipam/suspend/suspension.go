@@ -13,23 +13,18 @@ import (
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
-// Reason is why a peer is suspended, the gravest first: one that has several has the gravest. An operator ends it:
-//
-//	GivenUp      ringlet rejoin: others may use its addresses by now
-//	OldDatabase  ringlet rejoin
-//	OtherPlace   ringlet trust if the data was moved, else ringlet rejoin
-//	Copied       ringlet rejoin where the copy is, then a start of the original
-//	Differs      nothing: it is a defect
+// Reason is why a peer is suspended, the gravest first: one that has several has the gravest. The first two are on disk, and each
+// start finds the third out anew.
 type Reason byte
 
-// The reasons. The first two are on disk, and each start finds the third out anew.
+// The reasons, and what ends them.
 const (
 	None        Reason = iota
-	GivenUp            // its space was given up, by ringlet forget or a successor
-	OldDatabase        // its database went back in time
-	OtherPlace         // its database was written at another place
-	Copied             // another start of the same peer is as good as this one
-	Differs            // its state is another than that of a majority
+	GivenUp            // its space was given up, by ringlet forget or a successor, and others may use its addresses: ringlet rejoin
+	OldDatabase        // its database went back in time: ringlet rejoin
+	OtherPlace         // its database was written at another place: ringlet trust if the data was moved, else ringlet rejoin
+	Copied             // another start of it is as good as this one: ringlet rejoin where the copy is, then a start of the original
+	Differs            // its state is another than that of a majority: nothing, it is a defect
 )
 
 // The keys of the records.

@@ -197,7 +197,7 @@ func (w *Warnings) which(such func(netip.Addr, warning) bool) (out []netip.Addr)
 // IsDue reports whether this peer, if it has to warn the others, is to do so now.
 func (w *Warnings) IsDue() bool {
 	since := w.out.Now().Sub(w.sent)
-	return w.sent.IsZero() || since < 0 || since >= Every
+	return since < 0 || since >= Every
 }
 
 // Sent takes note that this peer has warned all others.
