@@ -104,7 +104,9 @@ func (m *Machine) waitForPeers(p *pool.Pool, want wire.Want, in addr.Range, peer
 
 // waitForSuccession makes a call wait until this peer has taken over the space
 // of its former self.
-func (m *Machine) waitForSuccession() error { return waitFor(sentence.Succeeding(m.cfg.Name)) }
+func (m *Machine) waitForSuccession() error {
+	return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and waits to take over the addresses of its former self: try again in a moment, and see ringlet status", m.cfg.Name))
+}
 
 func (m *Machine) waitForMajority() error { return sentence.WaitThen(m.members.NoMajority) }
 

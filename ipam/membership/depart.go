@@ -98,7 +98,7 @@ func (s *Membership) Recover() (*chronicle.State, error) {
 		return nil, s.Usable()
 	case s.log.IsOutdated():
 		return nil, s.outdated()
-	case s.state.Slot == 0 || !s.IsMember() && !s.MayReturn():
+	case !s.IsMember() && !s.MayReturn():
 		return nil, sentence.Errorf(sentence.ErrBadRequest, "ringlet on %s is in no cluster that it could recover: see ringlet status", s.cfg.Name)
 	case s.View().Alone():
 		return nil, nil

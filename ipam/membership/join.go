@@ -100,7 +100,7 @@ func (s *Membership) takeJoin(f *wire.Frame, q wire.Join) []chronicle.Action {
 }
 
 func (s *Membership) mayAdmit() bool {
-	return s.state.Slot > 0 && s.IsMember() && !s.IsChecking() && !s.log.IsOutdated()
+	return s.IsMember() && !s.IsChecking() && !s.log.IsOutdated()
 }
 
 // takeAnswered has a peer admitted that has answered its challenge.

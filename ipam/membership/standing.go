@@ -25,7 +25,7 @@ func (s *Membership) Standing() peer.Standing {
 		return peer.Outdated
 	case s.Seeker.IsForming(s.state.Slot):
 		return peer.Forming
-	case s.state.Slot == 0 || !s.IsMember():
+	case !s.IsMember():
 		return peer.Joining
 	case s.Wish.IsLeaving() || s.IsDraining() || s.Wish.Drained():
 		return peer.Leaving
@@ -116,10 +116,10 @@ func (s *Membership) Ready() error {
 	case s.Wish.HasLeft():
 		return sentence.Errorf(sentence.ErrSuspended, "ringlet on %s has left its cluster and hands out nothing: remove the plugin, or only its data to join again", s.cfg.Name)
 	case s.IsChecking():
-		return sentence.Wait(sentence.Checking(s.cfg.Name))
+		return passing("ringlet on %s has just started and asks the other hosts whether its database is current: start or reconnect the other hosts, and see ringlet status", s.cfg.Name)
 	case s.log.IsOutdated():
 		return s.outdated()
-	case s.state.Slot == 0 || !s.IsMember():
+	case !s.IsMember():
 		return s.outside()
 	}
 	return nil
@@ -151,7 +151,7 @@ func (s *Membership) MayPropose() error {
 }
 
 func (s *Membership) outdated() error {
-	return sentence.Outdated(s.cfg.Name, s.log.Level(), s.cfg.Spoken)
+	return sentence.Errorf(sentence.ErrNotReady, "ringlet on %s is older than its cluster, which uses level %d of the protocol (this release: at most %d), and hands out no new addresses: upgrade ringlet on this host; until then its containers keep their addresses", s.cfg.Name, s.log.Level(), s.cfg.Spoken)
 }
 
 // outside returns why a peer that is in no roster hands out nothing.

@@ -303,7 +303,7 @@ func (l *Log) takeSubmit(h wire.Header, q wire.Submit) {
 		return
 	}
 	batch, err := chronicle.DecodeBatch(q.Batch)
-	if err != nil || l.state.Slot == 0 || l.Member() == nil || !chronicle.Known(batch) {
+	if err != nil || l.Member() == nil || !chronicle.Known(batch) {
 		return
 	}
 	for i, c := range batch {

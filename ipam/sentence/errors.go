@@ -9,40 +9,22 @@ import (
 // answers wraps exactly one of them; its text is a sentence for the person at
 // the terminal. Codes are stable: scripts and the API rely on them.
 var (
-	// ErrBadRequest is returned when a request makes no sense by itself.
-	ErrBadRequest = errors.New("bad-request")
-	// ErrPoolNotFound is returned when a pool is named that does not exist.
-	ErrPoolNotFound = errors.New("pool-not-found")
-	// ErrPoolOverlap is returned when a new pool would overlap another.
-	ErrPoolOverlap = errors.New("pool-overlap")
-	// ErrPoolInUse is returned when a pool that is to go still holds addresses.
-	ErrPoolInUse = errors.New("pool-in-use")
-	// ErrNoSubnet is returned when no subnet is left to choose.
-	ErrNoSubnet = errors.New("no-subnet")
-	// ErrAddressInUse is returned when somebody else holds the address.
-	ErrAddressInUse = errors.New("address-in-use")
-	// ErrAddressReserved is returned when the address is kept back.
-	ErrAddressReserved = errors.New("address-reserved")
-	// ErrAddressOutOfRange is returned when the address lies outside the pool.
-	ErrAddressOutOfRange = errors.New("address-out-of-range")
-	// ErrAddressNotHeld is returned when an address that is asked about is not held.
-	ErrAddressNotHeld = errors.New("address-not-held")
-	// ErrPeerNotFound is returned when a peer is named that does not exist.
-	ErrPeerNotFound = errors.New("peer-not-found")
-	// ErrNoAddress is returned when the wanted part of a pool is full.
-	ErrNoAddress = errors.New("no-address")
-	// ErrLocked is returned when somebody else has the lock, or no more can be held.
-	ErrLocked = errors.New("locked")
-	// ErrNotReady is returned when the deadline passed before the cluster
-	// could decide what the request needed.
-	ErrNotReady = errors.New("not-ready")
-	// ErrUnreachable is returned when the deadline passed before peers that are
-	// needed could be reached.
-	ErrUnreachable = errors.New("unreachable")
-	// ErrSuspended is returned when this peer has stopped handing out.
-	ErrSuspended = errors.New("suspended")
-	// ErrStopped is returned when the process is going down, or its disk failed.
-	ErrStopped = errors.New("stopped")
+	ErrBadRequest        = errors.New("bad-request")          // a request makes no sense by itself
+	ErrPoolNotFound      = errors.New("pool-not-found")       // a pool is named that does not exist
+	ErrPoolOverlap       = errors.New("pool-overlap")         // a new pool would overlap another
+	ErrPoolInUse         = errors.New("pool-in-use")          // a pool that is to go still holds addresses
+	ErrNoSubnet          = errors.New("no-subnet")            // no subnet is left to choose
+	ErrAddressInUse      = errors.New("address-in-use")       // somebody else holds the address
+	ErrAddressReserved   = errors.New("address-reserved")     // the address is kept back
+	ErrAddressOutOfRange = errors.New("address-out-of-range") // the address lies outside the pool
+	ErrAddressNotHeld    = errors.New("address-not-held")     // an address that is asked about is not held
+	ErrPeerNotFound      = errors.New("peer-not-found")       // a peer is named that does not exist
+	ErrNoAddress         = errors.New("no-address")           // the wanted part of a pool is full
+	ErrLocked            = errors.New("locked")               // somebody else has the lock, or no more can be held
+	ErrNotReady          = errors.New("not-ready")            // the deadline passed before the cluster could decide what the request needed
+	ErrUnreachable       = errors.New("unreachable")          // the deadline passed before peers that are needed could be reached
+	ErrSuspended         = errors.New("suspended")            // this peer has stopped handing out
+	ErrStopped           = errors.New("stopped")              // the process is going down, or its disk failed
 )
 
 // Error is a sentinel with the sentence that people read.

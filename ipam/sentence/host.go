@@ -18,21 +18,6 @@ func Draining(host peer.Name, p *chronicle.Pool) error {
 	return Errorf(ErrNotReady, "ringlet on %s is draining and takes no more addresses from %s: start the container on another host, or run ringlet drain --undo", host, Pool(p))
 }
 
-// Outdated says that a host's release is too old for the level that its cluster uses.
-func Outdated(host peer.Name, level, spoken chronicle.Level) error {
-	return Errorf(ErrNotReady, "ringlet on %s is older than its cluster, which uses level %d of the protocol (this release: at most %d), and hands out no new addresses: upgrade ringlet on this host; until then its containers keep their addresses", host, level, spoken)
-}
-
-// Checking says that a host has started and has not had its answers yet.
-func Checking(host peer.Name) error {
-	return Errorf(ErrNotReady, "ringlet on %s has just started and asks the other hosts whether its database is current: start or reconnect the other hosts, and see ringlet status", host)
-}
-
-// Succeeding says that a host has not taken over the addresses of its former self yet.
-func Succeeding(host peer.Name) error {
-	return Errorf(ErrNotReady, "ringlet on %s has a new database and waits to take over the addresses of its former self: try again in a moment, and see ringlet status", host)
-}
-
 // NoAgreement says that a decision was not made in time. away are the voters that cannot be reached.
 func NoAgreement(host peer.Name, away []string) error {
 	if len(away) == 0 {
