@@ -84,7 +84,7 @@ func (s *site) mayGo() bool {
 // mayBeGivenUp reports whether the host may be given up with all that it has: nobody is asked anything, and the others do without it.
 func (s *site) mayBeGivenUp() bool {
 	c, e := s.c, &s.engine
-	return len(s.calls) == 0 && len(e.left) == 0 && len(s.lockers) == 0 && !s.leaving && !s.batch.pending && s.stopped <= c.now &&
+	return len(s.calls) == 0 && len(e.left) == 0 && len(s.lockers) == 0 && !s.leaving && s.batch == nil && s.stopped <= c.now &&
 		c.oracle.state.Member(s.id) != nil && c.goesOn(s, s) && !e.asking() && !e.starting && !e.unready() &&
 		!slices.ContainsFunc(e.clients, func(x *client) bool { return x.busy })
 }
@@ -195,7 +195,7 @@ func (s *site) wakeUp(ev ipam.Event) {
 	if s.life == life {
 		s.step(ev)
 	}
-	if s.life == life && !s.batch.pending {
+	if s.life == life && s.batch == nil {
 		s.c.oracle.learned(s, s.c.oracle.of(s))
 	}
 }

@@ -129,7 +129,7 @@ func (s *site) rejoinLater() {
 // rejoin has the peer of a host start over, in its process: who waits for an answer is answered by the new one.
 func (s *site) rejoin() {
 	c := s.c
-	if s.batch.pending {
+	if s.batch != nil {
 		if s.flush(); s.machine == nil {
 			s.c.after(time.Second, s.rejoinLater)
 			return
@@ -162,7 +162,7 @@ func (s *site) rejoin() {
 	s.id = m.Self()
 	s.peers = append(s.peers, s.id)
 	s.order(fx.WakeAt)
-	s.carryOut(fx.Send, fx.Reply, fx.Beat)
+	s.carryOut(fx)
 	life := s.life
 	s.call(&ipam.Greeting{}, nil)
 	if s.life == life {

@@ -273,7 +273,7 @@ func (o *oracle) leaves(s *site, a netip.Addr, name string) {
 // started and ended take note of the life of a process: while there is none, nothing can be handed out, and what is held stays
 // held.
 func (o *oracle) started(s *site) {
-	if !s.batch.pending {
+	if s.batch == nil {
 		o.learned(s, o.of(s))
 	}
 }

@@ -44,43 +44,39 @@ func (s *site) step(ev ipam.Event) {
 		return
 	}
 	if c.w.Hasty {
-		save := fx.Save
 		life := s.life
-		s.carryOut(fx.Send, fx.Reply, fx.Beat)
+		s.carryOut(fx)
 		if s.life == life {
-			s.commit(save)
+			s.commit(fx.Save)
 		}
 		return
 	}
-	if !s.batch.pending && !c.chance(c.w.Group) {
-		s.commit(fx.Save)
-		s.carryOut(fx.Send, fx.Reply, fx.Beat)
-		return
-	}
-	s.keep(fx)
-	if !s.batch.pending {
-		s.batch.pending = true
+	if s.batch == nil {
+		if !c.chance(c.w.Group) {
+			s.commit(fx.Save)
+			s.carryOut(fx)
+			return
+		}
+		s.batch = &ipam.Effects{}
 		s.after(c.about(5*time.Millisecond), s.flushLater)
 	}
+	s.keep(fx)
 }
 
 // keep adds the effects to the batch. What they hold is valid until the next step only.
 func (s *site) keep(fx *ipam.Effects) {
-	b := &s.batch
+	b := s.batch
 	for _, r := range fx.Save {
-		r.Key = slices.Clone(r.Key)
-		if r.Value != nil {
-			r.Value = append([]byte{}, r.Value...)
-		}
-		b.save = append(b.save, r)
+		r.Key, r.Value = slices.Clone(r.Key), slices.Clone(r.Value)
+		b.Save = append(b.Save, r)
 	}
 	for _, m := range fx.Send {
 		m.Frame = slices.Clone(m.Frame)
-		b.send = append(b.send, m)
+		b.Send = append(b.Send, m)
 	}
-	b.reply = append(b.reply, fx.Reply...)
+	b.Reply = append(b.Reply, fx.Reply...)
 	if fx.Beat != nil {
-		b.beat = slices.Clone(fx.Beat)
+		b.Beat = slices.Clone(fx.Beat)
 	}
 }
 
@@ -100,9 +96,9 @@ func (s *site) flushLater() {
 // flush commits what steps have left to be committed together.
 func (s *site) flush() {
 	b := s.batch
-	s.batch = batch{}
-	s.commit(b.save)
-	s.carryOut(b.send, b.reply, b.beat)
+	s.batch = nil
+	s.commit(b.Save)
+	s.carryOut(b)
 }
 
 // commit makes records durable.
@@ -112,23 +108,23 @@ func (s *site) commit(save []ipam.Record) {
 }
 
 // carryOut does what had to wait for the disk. The process may end at any point of it.
-func (s *site) carryOut(send []ipam.Send, reply []ipam.Reply, beat []byte) {
+func (s *site) carryOut(fx *ipam.Effects) {
 	crash := -1
 	if c := s.c; s.mayCrash() && c.chance(c.w.CrashInCommit) {
-		crash = c.rnd.IntN(len(send) + len(reply) + 1)
+		crash = c.rnd.IntN(len(fx.Send) + len(fx.Reply) + 1)
 	}
-	if beat != nil {
-		s.beat = slices.Clone(beat)
+	if fx.Beat != nil {
+		s.beat = slices.Clone(fx.Beat)
 	}
-	for i, m := range send {
+	for i, m := range fx.Send {
 		if i == crash {
 			s.crash()
 			return
 		}
 		s.send(m)
 	}
-	for i, r := range reply {
-		if len(send)+i == crash {
+	for i, r := range fx.Reply {
+		if len(fx.Send)+i == crash {
 			s.crash()
 			return
 		}

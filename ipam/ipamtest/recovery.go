@@ -22,7 +22,7 @@ type outcast struct {
 // that are lost knew nothing that this one does not, and of those that come back there are never so many that they could go on.
 func (c *cluster) loseMajority(s *site) {
 	state := c.oracle.state
-	survives := s.machine != nil && s.present() && s.cast == nil && !s.leaving && !s.batch.pending && state.Member(s.id) != nil &&
+	survives := s.machine != nil && s.present() && s.cast == nil && !s.leaving && s.batch == nil && state.Member(s.id) != nil &&
 		s.machine.State().Cluster == state.Cluster && s.machine.State().Slot == state.Slot && s.machine.Status(s.clock()).State != ipam.Checking
 	if !survives || !c.wasFounded() || c.ordering || votes(state.Roster, func(m chronicle.Member) bool { return m.ID == s.id }) ||
 		slices.ContainsFunc(c.sites, func(t *site) bool { return t.cast != nil || t.doomed() || t.outside() || !t.cfg.AwaitInventory }) {

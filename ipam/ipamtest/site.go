@@ -68,7 +68,7 @@ type process struct {
 	stopped   time.Duration // the process does nothing before (SIGSTOP)
 	alarm     time.Duration // when a tick is due that was ordered, 0: none
 	wakeAt    time.Duration
-	batch     batch
+	batch     *ipam.Effects // what steps want done that is not on disk yet; nil: nothing
 	calls     []call
 	lastID    uint64
 	beat      []byte
@@ -92,15 +92,6 @@ type call struct {
 	asked    uint64 // a hash of the request, if answers are reported
 	deadline time.Time
 	done     func(r ipam.Reply, ok bool)
-}
-
-// batch is what steps want done that is not on disk yet.
-type batch struct {
-	save    []ipam.Record
-	send    []ipam.Send
-	reply   []ipam.Reply
-	beat    []byte
-	pending bool
 }
 
 func (c *cluster) addSite() *site {
@@ -183,7 +174,7 @@ func (s *site) start() {
 		return
 	}
 	s.begin(m)
-	s.stopped, s.batch = 0, batch{}
+	s.stopped = 0
 	s.c.tracef("%s starts, at slot %d", s, m.State().Slot)
 	s.call(&ipam.Greeting{}, nil)
 	if s.machine != nil && (s.c.w.LAN.IsValid() || s.c.w.Laden > 0) {
@@ -282,12 +273,12 @@ func (s *site) kill() {
 	if s.machine == nil {
 		return
 	}
-	s.c.tracef("%s crashes at slot %d, with %d records not committed", s, s.machine.State().Slot, len(s.batch.save))
+	s.c.tracef("%s crashes at slot %d; something was not committed: %t", s, s.machine.State().Slot, s.batch != nil)
 	s.c.count["crash"]++
 	s.machine = nil
 	s.wakes, s.overslept, s.missed = false, 0, nil
 	s.life++
-	s.batch = batch{}
+	s.batch = nil
 	s.beat = nil
 	calls := s.calls
 	s.calls = nil
