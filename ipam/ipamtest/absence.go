@@ -37,7 +37,7 @@ func (s *site) suspended() bool { return s.absent != nil && s.absent.how == susp
 func (s *site) doomed() bool { return s.absent != nil && s.absent.doomed }
 
 // present reports whether the process of the host, if there is one, does what it should.
-func (s *site) present() bool { return s.absent == nil && s.stopped <= s.c.now && !s.outside() }
+func (s *site) present() bool { return s.absent == nil && s.stopped <= s.c.now && !s.outside }
 
 // late draws after how long a host comes back that was lost.
 func (c *cluster) late() time.Duration { return 10*time.Second + c.about(2*time.Minute) }
@@ -95,7 +95,7 @@ func (s *site) bare() bool {
 		return false
 	}
 	for i, u := range s.c.oracle.use {
-		if u.site == s.index+1 || s.c.oracle.of(s).held[i] {
+		if u.site == s.index+1 || s.held[i] {
 			return false
 		}
 	}
@@ -196,7 +196,7 @@ func (s *site) wakeUp(ev ipam.Event) {
 		s.step(ev)
 	}
 	if s.life == life && s.batch == nil {
-		s.c.oracle.learned(s, s.c.oracle.of(s))
+		s.c.oracle.learned(s)
 	}
 }
 

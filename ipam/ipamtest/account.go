@@ -16,13 +16,12 @@ import (
 // noLeak looks for addresses that are held and used by nobody.
 func (c *cluster) noLeak() {
 	for s := range c.running() {
-		v, networks := c.oracle.of(s), s.engine.networks
 		for k, a := range c.list {
-			if !v.held[k] || c.oracle.use[k].site == s.index+1 || v.lost[k] != "" || !s.cfg.AwaitInventory || a == s.own() {
+			if !s.held[k] || c.oracle.use[k].site == s.index+1 || s.lost[k] != "" || !s.cfg.AwaitInventory || a == s.own() {
 				continue
 			}
 			st, _ := s.machine.Who(s.clock(), a)
-			if slices.ContainsFunc(networks, func(n *network) bool {
+			if slices.ContainsFunc(s.engine.networks, func(n *network) bool {
 				// A gateway that was all engines' for a while, or of a network that was not made: the next one on the pool gets it.
 				return n.gateway == a || st.Kind == "gateway" && n.Pool == st.Pool
 			}) {
@@ -100,7 +99,7 @@ func (c *cluster) takePool(s *site, subnet netip.Prefix) {
 	if slices.ContainsFunc(c.sites, func(s *site) bool {
 		// A host that started over asks again and again for its own address, which no other host has any more.
 		i, known := c.addrs[s.own()]
-		return known && s.rejoined > 0 && !c.oracle.of(s).held[i] && !c.oracle.heldBeside(s.own(), s.index)
+		return known && s.rejoined > 0 && !s.held[i] && !c.oracle.heldBeside(s.own(), s.index)
 	}) {
 		c.pass(25 * time.Second)
 	}
@@ -139,7 +138,7 @@ func (c *cluster) takePool(s *site, subnet netip.Prefix) {
 // ownHeld counts the addresses of a pool that other hosts have themselves on their LAN, as their peers know.
 func (c *cluster) ownHeld(s *site, subnet netip.Prefix) (n int) {
 	for _, t := range c.sites {
-		if a := t.own(); t != s && subnet.Contains(a) && c.oracle.of(t).held[c.addrs[a]] {
+		if a := t.own(); t != s && subnet.Contains(a) && t.held[c.addrs[a]] {
 			n++
 		}
 	}
@@ -166,11 +165,11 @@ func (c *cluster) obtainable(s *site, subnet netip.Prefix) (n int) {
 // has itself for the time that it joins again; nobody else heeds that.
 func (c *cluster) heldByMember(p *chronicle.Pool, o addr.Offset) bool {
 	i := c.addrs[p.CIDR.Addr()] + int(o)
-	return slices.ContainsFunc(c.sites, func(s *site) bool { return c.oracle.of(s).held[i] && c.oracle.state.Member(s.id) != nil })
+	return slices.ContainsFunc(c.sites, func(s *site) bool { return s.held[i] && c.oracle.state.Member(s.id) != nil })
 }
 
 // heldBeside reports whether a site but this one, by its index, holds the address.
 func (o *oracle) heldBeside(a netip.Addr, but int) bool {
 	i := o.c.addrs[a]
-	return slices.ContainsFunc(o.c.sites, func(s *site) bool { return s.index != but && o.of(s).held[i] })
+	return slices.ContainsFunc(o.c.sites, func(s *site) bool { return s.index != but && s.held[i] })
 }

@@ -107,7 +107,7 @@ func (c *cluster) endOrders() {
 // taken says what of all is taken although nobody has it; empty if nothing is.
 func (c *cluster) taken() string {
 	for s := range c.running() {
-		for k, held := range c.oracle.of(s).held {
+		for k, held := range s.held {
 			if held && c.list[k] != s.own() {
 				return fmt.Sprintf("%v is held on %s: %+v", c.list[k], s, s.whoHas(c.list[k]))
 			}

@@ -25,15 +25,14 @@ func (o *oracle) givenUp(id peer.ID) {
 	if s == nil || s.absent == nil {
 		return
 	}
-	v := o.of(s)
-	v.outside = true
+	s.outside = true
 	for _, n := range s.engine.networks {
 		o.drops(n)
 		n.givenUp = true
 	}
 	for i := range o.use {
 		if o.use[i].site == s.index+1 {
-			v.lost[i] = o.use[i].name
+			s.lost[i] = o.use[i].name
 			o.use[i] = user{}
 			o.c.count["given up in use"]++
 		}
@@ -42,17 +41,17 @@ func (o *oracle) givenUp(id peer.ID) {
 }
 
 // hasAgain takes note that a host has an address again that a container on it has used all the while.
-func (o *oracle) hasAgain(s *site, v *sights, i int) {
-	if v.lost[i] == "" || v.outside {
+func (o *oracle) hasAgain(s *site, i int) {
+	if s.lost[i] == "" || s.outside {
 		return
 	}
 	if u := o.use[i]; u.site != 0 {
 		o.c.fail("I1", "%s has %v again, which %s on %s uses", s, o.c.list[i], u.name, o.c.sites[u.site-1])
 	}
-	o.use[i] = user{s.index + 1, v.lost[i]}
-	v.lost[i] = ""
-	for j := range o.sites {
-		delete(o.sites[j].told, i) // the warning is over: a later one says so if the host is given up again
+	o.use[i] = user{s.index + 1, s.lost[i]}
+	s.lost[i] = ""
+	for _, t := range o.c.sites {
+		delete(t.told, i) // the warning is over: a later one says so if the host is given up again
 	}
 	o.c.count["had again"]++
 }
@@ -67,10 +66,9 @@ func (o *oracle) warned(s *site, f *wire.Frame, q wire.InUse) {
 	if state.Member(f.From) == nil && state.Gone(f.From) == nil {
 		return
 	}
-	v := o.of(s)
 	for _, a := range q.Addresses {
 		if i, known := o.c.addrs[a]; known && !s.holds(a) {
-			v.told[i] = o.c.now
+			s.told[i] = o.c.now
 			o.c.count["warned"]++
 		}
 	}
@@ -78,10 +76,9 @@ func (o *oracle) warned(s *site, f *wire.Frame, q wire.InUse) {
 
 // unheard forgets what a process heard that ends before it was on its disk.
 func (o *oracle) unheard(s *site) {
-	v := o.of(s)
-	for i := range v.told {
+	for i := range s.told {
 		if _, on := s.disk[machinetest.Key("warning", string(o.c.list[i].AsSlice()))]; !on {
-			delete(v.told, i)
+			delete(s.told, i)
 		}
 	}
 }
@@ -89,26 +86,22 @@ func (o *oracle) unheard(s *site) {
 // heeded reports a grant of an address of which the host's peer was warned, as a container on another host uses it, or on this one
 // since before its peer started over.
 func (o *oracle) heeded(s *site, i int, name string) {
-	v := o.of(s)
-	if v.outside {
+	if s.outside {
 		o.c.fail("I1", "%v is given to %s on %s, which was given up", o.c.list[i], name, s)
 	}
-	if at := s.rejoined; v.lost[i] != "" && at > 0 && o.c.now-at < heeds {
-		o.c.fail("I1", "%v is given to %s on %s, where %s has used it since before it started over", o.c.list[i], name, s, v.lost[i])
+	if at := s.rejoined; s.lost[i] != "" && at > 0 && o.c.now-at < heeds {
+		o.c.fail("I1", "%v is given to %s on %s, where %s has used it since before it started over", o.c.list[i], name, s, s.lost[i])
 	}
-	at, told := v.told[i]
+	at, told := s.told[i]
 	if !told || o.c.now-at >= heeds {
 		return
 	}
-	for j := range o.sites {
-		if other := o.sites[j].lost[i]; j != s.index && other != "" {
-			o.c.fail("I1", "%v is given to %s on %s, which has heard that %s on %s uses it", o.c.list[i], name, s, other, o.c.sites[j])
+	for _, t := range o.c.sites {
+		if t != s && t.lost[i] != "" {
+			o.c.fail("I1", "%v is given to %s on %s, which has heard that %s on %s uses it", o.c.list[i], name, s, t.lost[i], t)
 		}
 	}
 }
-
-// outside reports whether the host's peer was given up and has not started over.
-func (s *site) outside() bool { return s.c.oracle.of(s).outside }
 
 // isSuspended reports whether the host's peer says that it is.
 func (s *site) isSuspended() bool {
@@ -118,7 +111,7 @@ func (s *site) isSuspended() bool {
 // rejoinLater has an operator have the peer start over, some time after it has found out that it was given up.
 func (s *site) rejoinLater() {
 	c := s.c
-	c.script(func() bool { return s.outside() && c.breach == nil && !c.calm }, func(t *script) {
+	c.script(func() bool { return s.outside && c.breach == nil && !c.calm }, func(t *script) {
 		for t.sleep(c.late()); s.absent != nil || s.stopped > c.now || !s.isSuspended() || c.unsettled(); {
 			t.sleep(c.late())
 		}
@@ -188,7 +181,7 @@ func (s *site) rejoin() {
 // claimSoon has the host's process claim what its clients had before, again and again until each has it or is refused it for good.
 func (s *site) claimSoon() {
 	c := s.c
-	c.script(func() bool { return s.machine != nil && !s.outside() && !s.dead && c.breach == nil }, func(t *script) {
+	c.script(func() bool { return s.machine != nil && !s.outside && !s.dead && c.breach == nil }, func(t *script) {
 		for more := true; more; {
 			t.sleep(c.between(time.Second, 5*time.Second))
 			list := s.machine.Unclaimed()
@@ -228,11 +221,11 @@ func (s *site) claimAgain(q ipam.ClientRequest) {
 // rejoinAll has the peers of all hosts start over that were given up, once they have heard of it.
 func (c *cluster) rejoinAll(limit time.Duration) (done bool) {
 	hear := func() bool {
-		return !slices.ContainsFunc(c.sites, func(s *site) bool { return s.outside() && !s.dead && !s.isSuspended() })
+		return !slices.ContainsFunc(c.sites, func(s *site) bool { return s.outside && !s.dead && !s.isSuspended() })
 	}
 	done = c.wait(limit, hear)
 	for _, s := range c.sites {
-		if s.outside() && !s.dead && s.isSuspended() && c.breach == nil {
+		if s.outside && !s.dead && s.isSuspended() && c.breach == nil {
 			s.rejoin()
 		}
 	}
@@ -243,12 +236,11 @@ func (c *cluster) rejoinAll(limit time.Duration) (done bool) {
 // two have something.
 func (c *cluster) settleLost() {
 	c.pass(30 * time.Second) // clients have claimed what they had
-	for i := range c.oracle.sites {
-		s, v := c.sites[i], &c.oracle.sites[i]
+	for _, s := range c.sites {
 		if s.machine == nil || c.breach != nil || !s.cfg.AwaitInventory || c.oracle.state.Member(s.id) == nil {
 			continue
 		}
-		for k, name := range v.lost {
+		for k, name := range s.lost {
 			if name != "" && c.isNobodys(s, k) {
 				c.fail("lost", "%s does not have %v again, which %q on it uses, and nobody else: %v", s, c.list[k], name, s.machine.Status(s.clock()).Problems)
 			}
@@ -303,7 +295,7 @@ func (c *cluster) freeSetAside() {
 
 // hasLost reports whether a container on the host uses what is not its own.
 func (s *site) hasLost() bool {
-	return slices.ContainsFunc(s.c.oracle.of(s).lost, func(name string) bool { return name != "" })
+	return slices.ContainsFunc(s.lost, func(name string) bool { return name != "" })
 }
 
 // clearLost has users stop all that is on hosts where a container uses what is not the host's own.

@@ -182,7 +182,7 @@ func (o *oracle) outcome(h *history, out chronicle.Outcome) {
 
 // learned compares the state of a host that knows another slot than before with that of all others (I4), and what it may hand out
 // (I1).
-func (o *oracle) learned(s *site, v *sights) {
+func (o *oracle) learned(s *site) {
 	state := s.machine.State()
 	if h := o.histories[state.Cluster]; h != nil {
 		switch {
@@ -197,10 +197,10 @@ func (o *oracle) learned(s *site, v *sights) {
 	} else if state.Slot > 0 {
 		o.c.fail("I3", "%s is in a cluster that nobody founded", s)
 	}
-	v.cluster, v.slot, v.life = state.Cluster, state.Slot, s.life
+	s.readyAt = s.moment()
 	s.settled = s.settled || state.Slot > 0
-	clear(v.ready)
+	clear(s.ready)
 	for _, p := range state.Pools {
-		o.see(s, v, p)
+		o.see(s, p)
 	}
 }

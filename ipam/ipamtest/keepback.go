@@ -146,11 +146,10 @@ func (o *oracle) drops(n *network) {
 
 // keepAgain takes note of networks of hosts that started over for which all that they keep back is reserved again.
 func (o *oracle) keepAgain() {
-	for j := range o.sites {
-		s := o.c.sites[j]
+	for _, s := range o.c.sites {
 		for _, n := range s.engine.networks {
 			p := o.state.PoolOf(n.Pool)
-			if !n.givenUp || o.sites[j].outside || p == nil || !p.UsedBy(s.id) || slices.ContainsFunc(n.keeps(), func(a netip.Addr) bool { return !o.keepsBack(n.Pool, a) }) {
+			if !n.givenUp || s.outside || p == nil || !p.UsedBy(s.id) || slices.ContainsFunc(n.keeps(), func(a netip.Addr) bool { return !o.keepsBack(n.Pool, a) }) {
 				continue
 			}
 			n.givenUp = false

@@ -143,7 +143,7 @@ func (c *cluster) strike() {
 		i++
 	}
 	f, s := nemeses()[i], one(c.rnd, c.sites...)
-	if s.absent != nil && f.needs&there > 0 || (s.cast != nil || s.outside()) && f.needs&ours > 0 {
+	if s.absent != nil && f.needs&there > 0 || (s.cast != nil || s.outside) && f.needs&ours > 0 {
 		return // there is nobody
 	}
 	c.tracef("%s strikes %s", f.name, s)
@@ -219,7 +219,7 @@ func (s *site) wipe(untold bool) {
 // engine's socket the new peer takes over the space of its former self and hands out what runs there, within five schedules
 // (docs/limits.md).
 func (s *site) mayLose() bool {
-	return s.c.wasFounded() && s.powered && !s.outside() && !s.spared() && s.cfg.AwaitInventory // else nobody could tell what lives on
+	return s.c.wasFounded() && s.powered && !s.outside && !s.spared() && s.cfg.AwaitInventory // else nobody could tell what lives on
 }
 
 // bereft ends the process of a host that runs on, and loses its database with all that only this knew.
@@ -253,9 +253,8 @@ func (s *site) lose() {
 // beginAnew empties the disk of a host, and what the oracle knows of it.
 func (s *site) beginAnew() {
 	s.disk, s.settled = machinetest.Disk{}, false
-	v := s.c.oracle.of(s)
-	clear(v.held)
-	v.outside, v.told = false, map[int]time.Duration{}
+	clear(s.held)
+	s.outside, s.told = false, map[int]time.Duration{}
 }
 
 // replace puts another host in the place of a destroyed one, with an empty disk.

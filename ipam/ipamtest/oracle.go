@@ -21,11 +21,10 @@ type oracle struct {
 	histories map[[16]byte]*history // by cluster
 	state     *chronicle.State      // of the cluster that is, after the last slot that any host has committed
 
-	use     []user   // by address: who uses it, whatever any peer thinks
-	kept    []int    // by address: networks that keep it back, as a shared gateway or for something else
-	ordered []order  // by address: what operators were told
-	unsure  []bool   // by address: what operators cannot know
-	sites   []sights // by host
+	use     []user  // by address: who uses it, whatever any peer thinks
+	kept    []int   // by address: networks that keep it back, as a shared gateway or for something else
+	ordered []order // by address: what operators were told
+	unsure  []bool  // by address: what operators cannot know
 
 	identities identities
 	locks      locks
@@ -38,21 +37,27 @@ type user struct {
 	name string
 }
 
-// sights is what the oracle remembers of a host.
+// sights is what the oracle remembers of a host, and how it stands to what was given up (see givenup.go).
 type sights struct {
-	held  []bool // on its disk, by address
-	ready []bool // it may hand out, by address
-	// Its peer was given up and has not started over; who on it uses what was given up, by address; and when its peer last heard a
-	// warning of an address: see givenup.go.
-	outside bool
-	lost    []string
-	told    map[int]time.Duration
-	// For which ready is.
-	cluster [16]byte
-	slot    uint64
-	life    uint64
-	awaits  bool // it waited for lists at the last commit
-	seen    int  // how often pools were looked at
+	held    []bool                // on its disk, by address
+	ready   []bool                // it may hand out, by address
+	outside bool                  // its peer was given up and has not started over
+	lost    []string              // who on it uses what was given up, by address
+	told    map[int]time.Duration // when its peer last heard a warning of an address
+	readyAt moment                // for which ready is
+	awaits  bool                  // it waited for lists at the last commit
+	looks   int                   // how often pools were looked at
+}
+
+// moment is what a process knows.
+type moment struct {
+	cluster    [16]byte
+	slot, life uint64
+}
+
+func (s *site) moment() moment {
+	state := s.machine.State()
+	return moment{state.Cluster, state.Slot, s.life}
 }
 
 func (o *oracle) init(c *cluster) {
@@ -70,15 +75,6 @@ func (o *oracle) forgetNames() {
 	o.locks = locks{last: map[string]uint64{}, held: map[string]lock.Lock{}}
 }
 
-// of returns what is remembered of a host.
-func (o *oracle) of(s *site) *sights {
-	for len(o.sites) <= s.index {
-		n := len(o.c.list)
-		o.sites = append(o.sites, sights{held: make([]bool, n), ready: make([]bool, n), lost: make([]string, n), told: map[int]time.Duration{}})
-	}
-	return &o.sites[s.index]
-}
-
 // committed compares a host with all others after a commit.
 func (o *oracle) committed(s *site, save []ipam.Record) {
 	h := o.history(s, save)
@@ -87,11 +83,10 @@ func (o *oracle) committed(s *site, save []ipam.Record) {
 			o.decided(s, h, slot, r.Value)
 		}
 	}
-	v := o.of(s)
-	awaited := v.awaits
-	v.awaits = s.machine.AwaitsLists()
-	if state := s.machine.State(); awaited && !v.awaits || state.Slot != v.slot || state.Cluster != v.cluster || s.life != v.life {
-		o.learned(s, v)
+	awaited := s.awaits
+	s.awaits = s.machine.AwaitsLists()
+	if awaited && !s.awaits || s.moment() != s.readyAt {
+		o.learned(s)
 	}
 	for _, r := range save {
 		if r.Bucket == "holding" {
@@ -115,17 +110,17 @@ func (o *oracle) check(s *site) {
 const large = 128
 
 // see computes what of a pool a host may hand out.
-func (o *oracle) see(s *site, v *sights, p *chronicle.Pool) {
+func (o *oracle) see(s *site, p *chronicle.Pool) {
 	first := o.c.addrs[p.CIDR.Addr()]
 	look := func(r addr.Range) {
 		for i := first + int(r.Start); i < first+int(r.End); i++ {
 			if s.machine.MayHandOut(p.CIDR, o.c.list[i]) {
-				v.ready[i] = true
+				s.ready[i] = true
 				o.alone(s, i, "may hand out")
 			}
 		}
 	}
-	if v.seen++; p.Ring.Size() <= large || v.seen%16 == 0 {
+	if s.looks++; p.Ring.Size() <= large || s.looks%16 == 0 {
 		look(addr.Whole(p.CIDR))
 		return
 	}
@@ -136,23 +131,22 @@ func (o *oracle) see(s *site, v *sights, p *chronicle.Pool) {
 
 // alone reports which other host has an address that a host has.
 func (o *oracle) alone(s *site, i int, has string) {
-	if o.of(s).outside {
+	if s.outside {
 		return
 	}
 	a := o.c.list[i]
 	if u := o.use[i]; u.site != 0 && u.site != s.index+1 {
 		o.c.fail("I1", "%s %s %v, which %s on %s uses", s, has, a, u.name, o.c.sites[u.site-1])
 	}
-	for j := range o.sites {
-		v := &o.sites[j]
-		if j == s.index || v.outside {
+	for _, t := range o.c.sites {
+		if t == s || t.outside {
 			continue
 		}
-		if v.held[i] {
-			o.c.fail("I1", "%s %s %v, which %s holds", s, has, a, o.c.sites[j])
+		if t.held[i] {
+			o.c.fail("I1", "%s %s %v, which %s holds", s, has, a, t)
 		}
-		if t := o.c.sites[j]; v.ready[i] && t.machine != nil {
-			if v.ready[i] = o.mayHandOut(t, a); v.ready[i] {
+		if t.ready[i] && t.machine != nil {
+			if t.ready[i] = o.mayHandOut(t, a); t.ready[i] {
 				o.c.fail("I1", "%s %s %v, which %s may hand out", s, has, a, t)
 			}
 		}
@@ -187,15 +181,14 @@ func (o *oracle) holding(s *site, key []byte) {
 		o.c.fail("disk", "%s writes %v, which lies in no pool", s, a)
 		return
 	}
-	v := o.of(s)
 	held := s.holds(a)
-	if held == v.held[i] {
+	if held == s.held[i] {
 		return
 	}
-	v.held[i] = held
+	s.held[i] = held
 	if held {
 		o.alone(s, i, "holds")
-		o.hasAgain(s, v, i)
+		o.hasAgain(s, i)
 		return
 	}
 	if u := o.use[i]; u.site == s.index+1 {
@@ -242,7 +235,7 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 	if a == s.own() && s.toldOwn() {
 		o.c.fail("I1", "%v is given to %s on %s, whose own it is", a, name, s)
 	}
-	if strings.HasPrefix(name, gatewayUse) && s.machine != nil && !o.of(s).held[i] && !o.mayHandOut(s, a) {
+	if strings.HasPrefix(name, gatewayUse) && s.machine != nil && !s.held[i] && !o.mayHandOut(s, a) {
 		return // it is all engines' meanwhile
 	}
 	if o.kept[i] > 0 && !strings.HasPrefix(name, gatewayUse) {
@@ -252,7 +245,7 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 		o.c.fail("I1", "%v is given to %s on %s, while an operator keeps it back for %q", a, name, s, o.ordered[i].name)
 	}
 	o.use[i] = user{s.index + 1, name}
-	if v := o.of(s); !v.held[i] {
+	if !s.held[i] {
 		o.c.fail("I1", "%v is given to %s on %s, and its peer does not hold it", a, name, s)
 	}
 }
@@ -260,8 +253,8 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 // leaves takes note that it uses it no longer.
 func (o *oracle) leaves(s *site, a netip.Addr, name string) {
 	i := o.c.addrs[a]
-	if v := o.of(s); v.lost[i] == name {
-		v.lost[i] = ""
+	if s.lost[i] == name {
+		s.lost[i] = ""
 		return
 	}
 	if u := o.use[i]; u != (user{s.index + 1, name}) {
@@ -274,11 +267,11 @@ func (o *oracle) leaves(s *site, a netip.Addr, name string) {
 // held.
 func (o *oracle) started(s *site) {
 	if s.batch == nil {
-		o.learned(s, o.of(s))
+		o.learned(s)
 	}
 }
 
-func (o *oracle) ended(s *site) { clear(o.of(s).ready) }
+func (o *oracle) ended(s *site) { clear(s.ready) }
 
 // collapsed takes note that all databases are gone, and with them what was agreed and what operators were told.
 func (o *oracle) collapsed() {
@@ -291,5 +284,5 @@ func (o *oracle) collapsed() {
 // isUsed reports whether anybody uses the address, or a container on the host does though it is not the host's own.
 func (o *oracle) isUsed(s *site, a netip.Addr) bool {
 	i := o.c.addrs[a]
-	return o.use[i].site != 0 || o.of(s).lost[i] != ""
+	return o.use[i].site != 0 || s.lost[i] != ""
 }

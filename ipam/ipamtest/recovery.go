@@ -25,7 +25,7 @@ func (c *cluster) loseMajority(s *site) {
 	survives := s.machine != nil && s.present() && s.cast == nil && !s.leaving && s.batch == nil && state.Member(s.id) != nil &&
 		s.machine.State().Cluster == state.Cluster && s.machine.State().Slot == state.Slot && s.machine.Status(s.clock()).State != ipam.Checking
 	if !survives || !c.wasFounded() || c.ordering || votes(state.Roster, func(m chronicle.Member) bool { return m.ID == s.id }) ||
-		slices.ContainsFunc(c.sites, func(t *site) bool { return t.cast != nil || t.doomed() || t.outside() || !t.cfg.AwaitInventory }) {
+		slices.ContainsFunc(c.sites, func(t *site) bool { return t.cast != nil || t.doomed() || t.outside || !t.cfg.AwaitInventory }) {
 		return
 	}
 	for _, t := range c.sites {
@@ -167,7 +167,7 @@ func (c *cluster) recover() {
 	var rest, leaving []*site
 	for s := range c.running() {
 		switch {
-		case s.outside() || s.machine.State().Member(s.id) == nil:
+		case s.outside || s.machine.State().Member(s.id) == nil:
 		case s.leaving:
 			leaving = append(leaving, s)
 		default:

@@ -22,6 +22,7 @@ type site struct {
 	hostClock
 	process
 	hostState
+	sights
 
 	id        peer.ID   // of the database, none if there was none yet
 	peers     []peer.ID // that were on it, the last one is
@@ -106,6 +107,8 @@ func (c *cluster) addSite() *site {
 		s.rate += float64(c.rnd.IntN(2*c.w.Drift+1)-c.w.Drift) / 1000
 		s.skew += c.between(-time.Hour, time.Hour)
 	}
+	n := len(c.list)
+	s.sights = sights{held: make([]bool, n), ready: make([]bool, n), lost: make([]string, n), told: map[int]time.Duration{}}
 	c.sites = append(c.sites, s)
 	for i := range c.cut {
 		c.cut[i] = append(c.cut[i], false)
