@@ -39,7 +39,6 @@ func (c *cluster) clearAway() {
 		e := &s.engine
 		for _, n := range slices.Clone(e.networks) {
 			switch {
-			case s.machine == nil:
 			case !n.ready || n.users > 0:
 				c.fail("test", "%s has a network that cannot be removed: %+v, %+v", s, n, e.containers)
 				return
@@ -225,9 +224,6 @@ func (c *cluster) twoHave(s *site, text string) bool {
 // was drawn.
 func (c *cluster) nobodys(s *site, pool netip.Prefix, purpose ipam.Purpose) netip.Addr {
 	p := c.oracle.state.PoolOf(pool)
-	if p == nil {
-		return netip.Addr{}
-	}
 	for range 20 {
 		o := addr.Offset(c.rnd.Uint64N(uint64(p.Ring.Size())))
 		a := addr.Nth(pool, o)
@@ -253,7 +249,6 @@ func (c *cluster) name(s *site, n ipam.Network, a netip.Addr, purpose ipam.Purpo
 		q.Name, q.MAC = "newcomer", ipam.MAC{2, 9, byte(s.index)}
 	}
 	switch r := c.ask(s, q); {
-	case c.breach != nil:
 	case r.Err != nil:
 		c.fail("refused", "%s is refused %v, which nobody has, for purpose %d: %v", s, a, purpose, r.Err)
 	case purpose == ipam.ForContainer:

@@ -33,18 +33,10 @@ var noteNames = [...]string{
 	ipam.NoteParted: "note parted", ipam.NoteLocked: "note locked", ipam.NoteUnlocked: "note unlocked", ipam.NoteLockExpired: "note lock expired",
 }
 
-// noteName is the name under which a note is counted.
-func noteName(k ipam.NoteKind) string {
-	if int(k) < len(noteNames) && noteNames[k] != "" {
-		return noteNames[k]
-	}
-	return fmt.Sprintf("note kind %d", k)
-}
-
 // heed takes note of all that a step of a host wants done.
 func (c *cluster) heed(s *site, fx *ipam.Effects) {
 	for i := range fx.Note {
-		c.count[noteName(fx.Note[i].Kind)]++
+		c.count[noteNames[fx.Note[i].Kind]]++
 	}
 	for i := range fx.Reply {
 		c.heedReply(s, &fx.Reply[i])
@@ -100,7 +92,7 @@ func deref[T any](p *T) any {
 }
 
 func appendNote(b []byte, n *ipam.Note) []byte {
-	b = appendText(b, noteName(n.Kind))
+	b = appendText(b, noteNames[n.Kind])
 	b = fmt.Appendf(b, "%v %v %v ", n.Pool, n.Address, n.Last)
 	for _, text := range [...]string{n.Holder, n.From, n.To, n.Use.Kind, n.Use.Container, n.Use.Name} {
 		b = appendText(b, text)
@@ -207,6 +199,13 @@ func actionName(a chronicle.Action) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", a), "chronicle.")
 }
 
+// Texts of the trace are made where they are printed, so that a schedule that is not traced makes none.
+type (
+	batchText []byte
+	eventText struct{ of ipam.Event }
+	replyText ipam.Reply
+)
+
 // peerText names a peer by its host.
 func (c *cluster) peerText(id peer.ID) string {
 	if s := c.find(func(s *site) bool { return s.id == id }); s != nil {
@@ -215,8 +214,8 @@ func (c *cluster) peerText(id peer.ID) string {
 	return id.Short()
 }
 
-func batchText(value []byte) string {
-	batch, err := chronicle.DecodeBatch(value)
+func (t batchText) String() string {
+	batch, err := chronicle.DecodeBatch(t)
 	if err != nil {
 		return err.Error()
 	}
@@ -230,8 +229,8 @@ func batchText(value []byte) string {
 	return b.String()
 }
 
-func eventText(ev ipam.Event) string {
-	switch ev := ev.(type) {
+func (t eventText) String() string {
+	switch ev := t.of.(type) {
 	case ipam.Tick:
 		return "tick"
 	case *ipam.Call:
@@ -241,7 +240,7 @@ func eventText(ev ipam.Event) string {
 	case *ipam.Presence:
 		return fmt.Sprintf("presence of %s: alive %t", ev.Peer.Short(), ev.Alive)
 	}
-	return fmt.Sprintf("%T", ev)
+	return fmt.Sprintf("%T", t.of)
 }
 
 func requestText(r ipam.Request) string {
@@ -255,7 +254,7 @@ func requestText(r ipam.Request) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T%+v", r, r), "*ipam.")
 }
 
-func replyText(r ipam.Reply) string {
+func (r replyText) String() string {
 	if r.Err != nil {
 		return fmt.Sprintf("reply %d: %s: %v", r.Call, ipam.Code(r.Err), r.Err)
 	}
@@ -280,7 +279,7 @@ func bodyText(b wire.Body) string {
 	case wire.Snapshot:
 		return fmt.Sprintf("%s of %d bytes", name, len(v.State))
 	case wire.Submit:
-		return name + " " + batchText(v.Batch)
+		return name + " " + batchText(v.Batch).String()
 	}
 	return fmt.Sprintf("%s%+v", name, b)
 }

@@ -111,9 +111,7 @@ func (o *oracle) decided(s *site, h *history, slot uint64, value []byte) {
 		return
 	}
 	value = bytes.Clone(value)
-	if o.c.tracing() {
-		o.c.tracef("%s is first to know slot %d: %s", s, slot, batchText(value))
-	}
+	o.c.tracef("%s is first to know slot %d: %s", s, slot, batchText(value))
 	batch, err := chronicle.DecodeBatch(value)
 	if err != nil {
 		o.c.fail("I3", "slot %d cannot be read: %v", slot, err)
@@ -143,9 +141,7 @@ func (o *oracle) outcome(h *history, out chronicle.Outcome) {
 	name := actionName(out.Command.Action)
 	if out.Refused != "" {
 		o.c.count[name+" refused"]++
-		if o.c.tracing() {
-			o.c.tracef("  %s %d %v: no effect, %s", o.c.peerText(out.Command.Author), out.Command.Number, out.Command.Action, out.Refused)
-		}
+		o.c.tracef("  %s %d %v: no effect, %s", o.c.peerText(out.Command.Author), out.Command.Number, out.Command.Action, out.Refused)
 		return
 	}
 	o.c.count[name]++
@@ -175,9 +171,7 @@ func (o *oracle) outcome(h *history, out chronicle.Outcome) {
 	case chronicle.Forget:
 		o.givenUp(a.Peer)
 	}
-	if o.c.tracing() {
-		o.c.tracef("  %s %d %v %v", o.c.peerText(out.Command.Author), out.Command.Number, out.Command.Action, out.Range)
-	}
+	o.c.tracef("  %s %d %v %v", o.c.peerText(out.Command.Author), out.Command.Number, out.Command.Action, out.Range)
 }
 
 // learned compares the state of a host that knows another slot than before with that of all others (I4), and what it may hand out

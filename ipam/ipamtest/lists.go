@@ -185,10 +185,7 @@ func (s *site) own() netip.Addr {
 	if !lan.IsValid() || s.lanAddr.IsValid() {
 		return s.lanAddr
 	}
-	if at := sizeOf(lan) - 3 - s.index; at > 2 {
-		return s.c.list[s.c.addrs[lan.Addr()]:][at]
-	}
-	return netip.Addr{}
+	return s.c.list[s.c.addrs[lan.Addr()]:][sizeOf(lan)-3-s.index]
 }
 
 // toldOwn reports whether the host's process, if there is one, has had the time to hear of the address that the host has on the

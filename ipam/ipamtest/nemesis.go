@@ -153,17 +153,17 @@ func (c *cluster) strike() {
 
 // sever has nothing get from one host to another where it says so.
 func (c *cluster) sever(cut func(from, to *site) bool) {
-	for i, s := range c.sites {
-		for j, t := range c.sites {
-			c.cut[i][j] = c.cut[i][j] || cut(s, t)
+	for _, s := range c.sites {
+		for _, t := range c.sites {
+			if cut(s, t) {
+				c.cut[[2]*site{s, t}] = true
+			}
 		}
 	}
 }
 
 func (c *cluster) heal() {
-	for i := range c.cut {
-		clear(c.cut[i])
-	}
+	clear(c.cut)
 	for _, s := range c.sites {
 		s.offline = 0
 	}

@@ -73,7 +73,7 @@ func (c *cluster) delay() time.Duration {
 
 func (c *cluster) deliver(l letter) {
 	from, to := l.from, l.to
-	if c.cut[from.index][to.index] || from.offline > c.now || to.offline > c.now || to.machine == nil || l.id != to.id && !c.w.Astray {
+	if c.cut[[2]*site{from, to}] || from.offline > c.now || to.offline > c.now || to.machine == nil || l.id != to.id && !c.w.Astray {
 		return
 	}
 	f, err := wire.Decode(l.frame)
@@ -110,7 +110,7 @@ func (s *site) probe() {
 		}
 	}
 	t := c.sites[i]
-	answers := t.machine != nil && t.stopped <= c.now && !c.cut[s.index][i] && !c.cut[i][s.index] && s.offline <= c.now && t.offline <= c.now
+	answers := t.machine != nil && t.stopped <= c.now && !c.cut[[2]*site{s, t}] && !c.cut[[2]*site{t, s}] && s.offline <= c.now && t.offline <= c.now
 	if !c.calm && !c.beginning && c.chance(c.w.Suspect) {
 		answers = false
 	}

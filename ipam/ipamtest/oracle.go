@@ -166,11 +166,7 @@ func (o *oracle) mayHandOut(s *site, a netip.Addr) bool {
 // holding compares with all others after the record of an address was written or deleted.
 func (o *oracle) holding(s *site, key []byte) {
 	k := chronicle.PoolKey{Slot: binary.BigEndian.Uint64(key), Place: binary.BigEndian.Uint32(key[8:])}
-	h := o.histories[s.machine.State().Cluster]
-	if h == nil {
-		return // it has just given up an empty cluster
-	}
-	subnet, ok := h.subnets[k]
+	subnet, ok := o.histories[s.machine.State().Cluster].subnets[k]
 	if !ok {
 		o.c.fail("disk", "%s writes an address of pool %v, which there never was", s, k)
 		return

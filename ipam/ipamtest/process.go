@@ -15,17 +15,11 @@ func (s *site) step(ev ipam.Event) {
 		return
 	}
 	c.steps++
-	if c.tracing() {
-		c.tracef("%s <- %s", s, eventText(ev))
-	}
+	c.tracef("%s <- %s", s, eventText{ev})
 	fx := s.machine.Step(s.clock(), ev)
-	if c.tracing() {
-		for _, n := range fx.Note {
-			c.tracef("%s notes %+v", s, n)
-		}
-	}
 	c.heed(s, fx)
 	for i := range fx.Note {
+		c.tracef("%s notes %+v", s, &fx.Note[i])
 		switch kind := fx.Note[i].Kind; {
 		case kind == ipam.NoteParted:
 			s.engine.listNetworks()
@@ -141,9 +135,7 @@ func (s *site) answer(r ipam.Reply) {
 	}
 	done := s.calls[i].done
 	s.calls = slices.Delete(s.calls, i, i+1)
-	if s.c.tracing() {
-		s.c.tracef("%s -> %s", s, replyText(r))
-	}
+	s.c.tracef("%s -> %s", s, replyText(r))
 	if databases := s.databases; done != nil {
 		s.c.after(s.c.between(0, time.Millisecond), func() {
 			if s.databases > databases { // the process ended with its database before the answer had left

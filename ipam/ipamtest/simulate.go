@@ -92,10 +92,10 @@ type cluster struct {
 
 // mail is what is between hosts.
 type mail struct {
-	cut      [][]bool // cut[i][j]: nothing gets from i to j
-	past     []letter // messages of long ago
-	recorded []letter // those that a device has recorded
-	passer   peer.ID  // a peer that asked to be admitted, and was gone before it was
+	cut      map[[2]*site]bool // nothing gets from the one to the other
+	past     []letter          // messages of long ago
+	recorded []letter          // those that a device has recorded
+	passer   peer.ID           // a peer that asked to be admitted, and was gone before it was
 }
 
 // fate is what has become of the cluster, and what operators do about it.
@@ -143,6 +143,7 @@ func newCluster(o Options) *cluster {
 	c := &cluster{
 		o: o, rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)),
 		count: map[string]int{}, scripts: map[*script]func(){}, addrs: map[netip.Addr]int{},
+		mail: mail{cut: map[[2]*site]bool{}},
 	}
 	c.w = drawWeather(c.rnd)
 	if o.Bare {
@@ -281,6 +282,3 @@ func (c *cluster) tracef(format string, args ...any) {
 		c.o.Trace(fmt.Sprintf("%12.6f ", c.now.Seconds()) + fmt.Sprintf(format, args...))
 	}
 }
-
-// tracing reports whether it is worth to make a line for the trace.
-func (c *cluster) tracing() bool { return c.o.Trace != nil }

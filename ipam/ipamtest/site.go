@@ -110,10 +110,6 @@ func (c *cluster) addSite() *site {
 	n := len(c.list)
 	s.sights = sights{held: make([]bool, n), ready: make([]bool, n), lost: make([]string, n), told: map[int]time.Duration{}}
 	c.sites = append(c.sites, s)
-	for i := range c.cut {
-		c.cut[i] = append(c.cut[i], false)
-	}
-	c.cut = append(c.cut, make([]bool, len(c.sites)))
 	for _, t := range c.sites {
 		t.believed = append(t.believed, make([]belief, len(c.sites)-len(t.believed))...)
 	}

@@ -43,10 +43,8 @@ func (e *engine) restart() {
 func (e *engine) replay() {
 	e.s.call(&ipam.Greeting{}, nil)
 	for _, n := range e.networks {
-		if n.ready {
-			for _, q := range n.again(n.gateway) {
-				e.s.call(q, e.served(n))
-			}
+		for _, q := range n.again(n.gateway) {
+			e.s.call(q, e.served(n))
 		}
 	}
 	for _, x := range e.containers {
@@ -142,9 +140,6 @@ func (e *engine) stepsOfStart() (steps []func(*script)) {
 		}
 	}
 	for _, n := range e.networks {
-		if !n.ready {
-			continue
-		}
 		steps = append(steps, func(t *script) { e.askAgain(t, n) })
 		for _, x := range running {
 			for k := range x.ends {
