@@ -95,7 +95,7 @@ func (s *site) bare() bool {
 		return false
 	}
 	for i, u := range s.c.oracle.use {
-		if u.site == s.index+1 || s.held[i] {
+		if u.on == s || s.held[i] {
 			return false
 		}
 	}

@@ -17,7 +17,7 @@ import (
 func (c *cluster) noLeak() {
 	for s := range c.running() {
 		for k, a := range c.list {
-			if !s.held[k] || c.oracle.use[k].site == s.index+1 || s.lost[k] != "" || !s.cfg.AwaitInventory || a == s.own() {
+			if !s.held[k] || c.oracle.use[k].on == s || s.lost[k] != "" || !s.cfg.AwaitInventory || a == s.own() {
 				continue
 			}
 			st, _ := s.machine.Who(s.clock(), a)
@@ -99,7 +99,7 @@ func (c *cluster) takePool(s *site, subnet netip.Prefix) {
 	if slices.ContainsFunc(c.sites, func(s *site) bool {
 		// A host that started over asks again and again for its own address, which no other host has any more.
 		i, known := c.addrs[s.own()]
-		return known && s.rejoined > 0 && !s.held[i] && !c.oracle.heldBeside(s.own(), s.index)
+		return known && s.rejoined > 0 && !s.held[i] && !c.oracle.heldBeside(s.own(), s)
 	}) {
 		c.pass(25 * time.Second)
 	}
@@ -128,7 +128,7 @@ func (c *cluster) takePool(s *site, subnet netip.Prefix) {
 		c.fail("I6", "%s obtains %d addresses of %v, and there are %d: %v", s, got, subnet, want, err)
 	}
 	for i, u := range c.oracle.use {
-		if u.site == s.index+1 && strings.HasPrefix(u.name, holder) && c.breach == nil {
+		if u.on == s && strings.HasPrefix(u.name, holder) && c.breach == nil {
 			c.oracle.leaves(s, c.list[i], u.name)
 			c.ask(s, &ipam.FreeRequest{ID: u.name})
 		}
@@ -168,8 +168,8 @@ func (c *cluster) heldByMember(p *chronicle.Pool, o addr.Offset) bool {
 	return slices.ContainsFunc(c.sites, func(s *site) bool { return s.held[i] && c.oracle.state.Member(s.id) != nil })
 }
 
-// heldBeside reports whether a site but this one, by its index, holds the address.
-func (o *oracle) heldBeside(a netip.Addr, but int) bool {
+// heldBeside reports whether a host but this one, if it is one, holds the address.
+func (o *oracle) heldBeside(a netip.Addr, but *site) bool {
 	i := o.c.addrs[a]
-	return slices.ContainsFunc(o.c.sites, func(s *site) bool { return s.index != but && s.held[i] })
+	return slices.ContainsFunc(o.c.sites, func(s *site) bool { return s != but && s.held[i] })
 }

@@ -215,7 +215,7 @@ func (c *cluster) noConflict() {
 func (c *cluster) twoHave(s *site, text string) bool {
 	return slices.ContainsFunc(s.engine.networks, func(n *network) bool {
 		return n.givenUp && slices.ContainsFunc(n.keeps(), func(a netip.Addr) bool {
-			return strings.HasPrefix(text, a.String()+" ") && c.oracle.heldBeside(a, s.index)
+			return strings.HasPrefix(text, a.String()+" ") && c.oracle.heldBeside(a, s)
 		})
 	})
 }
@@ -227,14 +227,14 @@ func (c *cluster) nobodys(s *site, pool netip.Prefix, purpose ipam.Purpose) neti
 	for range 20 {
 		o := addr.Offset(c.rnd.Uint64N(uint64(p.Ring.Size())))
 		a := addr.Nth(pool, o)
-		owner := slices.IndexFunc(c.sites, func(t *site) bool { return t.own() == a })
+		owner := c.find(func(t *site) bool { return t.own() == a })
 		gateway := slices.ContainsFunc(c.sites, func(t *site) bool { return t.machine != nil && t.whoHas(a).State == "gateway" })
 		t, _ := p.Ring.At(o)
 		switch {
-		case owner >= 0 && (purpose == ipam.ForContainer || a == s.own()):
+		case owner != nil && (purpose == ipam.ForContainer || a == s.own()):
 		case gateway: // of the networks there, and kept for the next one
 		case p.ReservationAt(o) != nil || t.Owner != ring.Free && (c.siteOf(t.Owner) == nil || c.oracle.state.Member(t.Owner) == nil):
-		case c.oracle.heldBeside(a, owner) || c.oracle.use[c.addrs[a]].site != 0: // also by one without lists, whose container went unnoticed
+		case c.oracle.heldBeside(a, owner) || c.oracle.use[c.addrs[a]].on != nil: // also by one without lists, whose container went unnoticed
 		default:
 			return a
 		}

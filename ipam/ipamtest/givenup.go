@@ -31,7 +31,7 @@ func (o *oracle) givenUp(id peer.ID) {
 		n.givenUp = true
 	}
 	for i := range o.use {
-		if o.use[i].site == s.index+1 {
+		if o.use[i].on == s {
 			s.lost[i] = o.use[i].name
 			o.use[i] = user{}
 			o.c.count["given up in use"]++
@@ -45,10 +45,10 @@ func (o *oracle) hasAgain(s *site, i int) {
 	if s.lost[i] == "" || s.outside {
 		return
 	}
-	if u := o.use[i]; u.site != 0 {
-		o.c.fail("I1", "%s has %v again, which %s on %s uses", s, o.c.list[i], u.name, o.c.sites[u.site-1])
+	if u := o.use[i]; u.on != nil {
+		o.c.fail("I1", "%s has %v again, which %s on %s uses", s, o.c.list[i], u.name, u.on)
 	}
-	o.use[i] = user{s.index + 1, s.lost[i]}
+	o.use[i] = user{s, s.lost[i]}
 	s.lost[i] = ""
 	for _, t := range o.c.sites {
 		delete(t.told, i) // the warning is over: a later one says so if the host is given up again
@@ -310,7 +310,7 @@ func (c *cluster) clearLost() {
 // isNobodys reports whether an address, by its number, is neither used, held nor kept back on another host than this.
 func (c *cluster) isNobodys(s *site, k int) bool {
 	a := c.list[k]
-	if c.oracle.use[k].site != 0 {
+	if c.oracle.use[k].on != nil {
 		return false
 	}
 	for _, p := range c.oracle.state.Pools {
@@ -319,7 +319,7 @@ func (c *cluster) isNobodys(s *site, k int) bool {
 			continue
 		}
 		t, _ := p.Ring.At(o)
-		if r := p.ReservationAt(o); r != nil && r.Kind != chronicle.KindKeptForName || c.oracle.heldBeside(a, s.index) {
+		if r := p.ReservationAt(o); r != nil && r.Kind != chronicle.KindKeptForName || c.oracle.heldBeside(a, s) {
 			return false
 		}
 		return t.Owner == s.id || c.siteOf(t.Owner) != nil && c.oracle.state.Member(t.Owner) != nil || t.Owner == ring.Free

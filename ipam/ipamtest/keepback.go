@@ -54,8 +54,8 @@ func (c *cluster) order(s *site, p *chronicle.Pool, first, n int, kind chronicle
 			if r := reservationIn(c.oracle.state, subnet, a); collides || c.oracle.unsure[i] || r != nil && r.Kind.Fixed() { // nobody gets it as long as there is the pool
 				continue
 			}
-			if u := c.oracle.use[i]; u.site != 0 && u == before[k] && !c.wasNamed(u.name, name) {
-				c.fail("I1", "%v is kept back for %q, while %s on %s uses it", a, name, u.name, c.sites[u.site-1])
+			if u := c.oracle.use[i]; u.on != nil && u == before[k] && !c.wasNamed(u.name, name) {
+				c.fail("I1", "%v is kept back for %q, while %s on %s uses it", a, name, u.name, u.on)
 			}
 			c.oracle.ordered[i] = order{key, name}
 		}

@@ -199,7 +199,7 @@ func (c *cluster) roam() {
 	if slices.ContainsFunc(c.sites, func(t *site) bool { return t.own() == a }) || s.dead || s.machine == nil {
 		return
 	}
-	if u := c.oracle.use[c.addrs[a]]; u.site != 0 {
+	if u := c.oracle.use[c.addrs[a]]; u.on != nil {
 		return // its DHCP server asks first whether a device has it (RFC 2131, 4.4.1)
 	}
 	if st := s.whoHas(a); st.State == "gateway" || st.State == "held" && st.Kind == "client" {

@@ -33,7 +33,7 @@ type oracle struct {
 
 // user is who has an address configured.
 type user struct {
-	site int // index+1
+	on   *site // nil: nobody
 	name string
 }
 
@@ -135,8 +135,8 @@ func (o *oracle) alone(s *site, i int, has string) {
 		return
 	}
 	a := o.c.list[i]
-	if u := o.use[i]; u.site != 0 && u.site != s.index+1 {
-		o.c.fail("I1", "%s %s %v, which %s on %s uses", s, has, a, u.name, o.c.sites[u.site-1])
+	if u := o.use[i]; u.on != nil && u.on != s {
+		o.c.fail("I1", "%s %s %v, which %s on %s uses", s, has, a, u.name, u.on)
 	}
 	for _, t := range o.c.sites {
 		if t == s || t.outside {
@@ -187,7 +187,7 @@ func (o *oracle) holding(s *site, key []byte) {
 		o.hasAgain(s, i)
 		return
 	}
-	if u := o.use[i]; u.site == s.index+1 {
+	if u := o.use[i]; u.on == s {
 		if strings.HasPrefix(u.name, gatewayUse) && !s.machine.MayHandOut(subnet, a) {
 			o.use[i] = user{} // it is all engines' now
 			return
@@ -225,8 +225,8 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 		return
 	}
 	o.heeded(s, i, name)
-	if u := o.use[i]; u.site != 0 && (u.site != s.index+1 || u.name != name) {
-		o.c.fail("I1", "%v is given to %s on %s, while %s on %s uses it", a, name, s, u.name, o.c.sites[u.site-1])
+	if u := o.use[i]; u.on != nil && (u.on != s || u.name != name) {
+		o.c.fail("I1", "%v is given to %s on %s, while %s on %s uses it", a, name, s, u.name, u.on)
 	}
 	if a == s.own() && s.toldOwn() {
 		o.c.fail("I1", "%v is given to %s on %s, whose own it is", a, name, s)
@@ -240,7 +240,7 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 	if v := o.ordered[i]; v != (order{}) && !o.c.wasNamed(name, v.name) {
 		o.c.fail("I1", "%v is given to %s on %s, while an operator keeps it back for %q", a, name, s, o.ordered[i].name)
 	}
-	o.use[i] = user{s.index + 1, name}
+	o.use[i] = user{s, name}
 	if !s.held[i] {
 		o.c.fail("I1", "%v is given to %s on %s, and its peer does not hold it", a, name, s)
 	}
@@ -253,8 +253,8 @@ func (o *oracle) leaves(s *site, a netip.Addr, name string) {
 		s.lost[i] = ""
 		return
 	}
-	if u := o.use[i]; u != (user{s.index + 1, name}) {
-		o.c.fail("test", "%s on %s leaves %v, which %s on site %d uses", name, s, a, u.name, u.site)
+	if u := o.use[i]; u != (user{s, name}) {
+		o.c.fail("test", "%s on %s leaves %v, which %s on %v uses", name, s, a, u.name, u.on)
 	}
 	o.use[i] = user{}
 }
@@ -280,5 +280,5 @@ func (o *oracle) collapsed() {
 // isUsed reports whether anybody uses the address, or a container on the host does though it is not the host's own.
 func (o *oracle) isUsed(s *site, a netip.Addr) bool {
 	i := o.c.addrs[a]
-	return o.use[i].site != 0 || s.lost[i] != ""
+	return o.use[i].on != nil || s.lost[i] != ""
 }
