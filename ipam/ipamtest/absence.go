@@ -121,7 +121,7 @@ func (s *site) goAway(doomed bool) {
 	}
 	if s.absent = a; a.how != off {
 		s.stopped = a.until
-		c.oracle.ended(s)
+		clear(s.ready)
 	}
 	if a.how == suspended && s.alarm > 0 {
 		a.alarm, s.alarm = max(s.wakeAt-c.now, time.Microsecond), 0

@@ -5,8 +5,8 @@
 // [Simulate] draws the [Weather] and runs it. When the faults are over everything has to come right: all peers agree, nothing is held
 // by nobody, and every address that there is can be had. A [BreachError] names the invariant that broke. To read on, from the top:
 //
-//   - simulate.go: the schedule, its options and its result. weather.go: all that is drawn, in one table. nemesis.go: the faults, in
-//     one table, and what happens again and again. script.go: what takes time, written as if it could wait.
+//   - simulate.go: the schedule, its options and its result, and what takes time, written as if it could wait. weather.go: all that is
+//     drawn, in one table. nemesis.go: the faults, in one table, and what happens again and again.
 //   - site.go, process.go: a host, and the plugin's process on it. network.go: what is between hosts, and a device that sends again
 //     what it has recorded.
 //   - dockerd.go, container.go, starts.go, lists.go: what an engine asks, and what it and the host's interfaces tell. users.go,

@@ -195,10 +195,6 @@ func isFixedWord(word string) bool {
 	return word != "" && !strings.ContainsAny(word, "0123456789") && !strings.HasPrefix(word, "host-") && word != "lab" && word != "dmz"
 }
 
-func actionName(a chronicle.Action) string {
-	return strings.TrimPrefix(fmt.Sprintf("%T", a), "chronicle.")
-}
-
 // Texts of the trace are made where they are printed, so that a schedule that is not traced makes none.
 type (
 	batchText []byte

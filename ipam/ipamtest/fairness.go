@@ -80,7 +80,7 @@ func (c *cluster) stateGoesOn(state *chronicle.State, lost, leaves *site) bool {
 
 // rosterGoesOn is goesOn as a roster has it.
 func (c *cluster) rosterGoesOn(state *chronicle.State, roster []chronicle.Member, lost *site) bool {
-	return majority(chronicle.VotersOf(roster), func(id peer.ID) bool {
+	return majority(roster, func(id peer.ID) bool {
 		s := c.bearer(id)
 		return s != nil && s != lost && !s.doomed() && !s.isElsewhere(state)
 	})
@@ -97,8 +97,10 @@ func (c *cluster) zoned(roster []chronicle.Member) []chronicle.Member {
 	return roster
 }
 
-// majority reports whether those voters who have something have a majority of the votes: the first of an even number has two.
-func majority[T any](voters []T, has func(T) bool) bool {
+// majority reports whether those voters of a roster who have something have a majority of the votes: the first of an even number
+// has two.
+func majority(roster []chronicle.Member, has func(peer.ID) bool) bool {
+	voters := chronicle.VotersOf(roster)
 	live, all := 0, len(voters)
 	for i, v := range voters {
 		first := i == 0 && len(voters)%2 == 0

@@ -142,7 +142,7 @@ func (s *site) rejoin() {
 	}
 	c.count["rejoined"]++
 	c.tracef("%s starts over", s)
-	c.oracle.ended(s)
+	clear(s.ready)
 	s.beginAnew()
 	s.forgetGateways() // which the old database alone knew
 	s.begin(m)

@@ -3,8 +3,10 @@ package ipamtest
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"net/netip"
+	"strings"
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -138,7 +140,7 @@ func (o *oracle) decided(s *site, h *history, slot uint64, value []byte) {
 
 // outcome takes note of one command.
 func (o *oracle) outcome(h *history, out chronicle.Outcome) {
-	name := actionName(out.Command.Action)
+	name := strings.TrimPrefix(fmt.Sprintf("%T", out.Command.Action), "chronicle.")
 	if out.Refused != "" {
 		o.c.count[name+" refused"]++
 		o.c.tracef("  %s %d %v: no effect, %s", o.c.peerText(out.Command.Author), out.Command.Number, out.Command.Action, out.Refused)

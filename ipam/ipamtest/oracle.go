@@ -40,7 +40,7 @@ type user struct {
 // sights is what the oracle remembers of a host, and how it stands to what was given up (see givenup.go).
 type sights struct {
 	held    []bool                // on its disk, by address
-	ready   []bool                // it may hand out, by address
+	ready   []bool                // it may hand out, by address: nothing while there is no process
 	outside bool                  // its peer was given up and has not started over
 	lost    []string              // who on it uses what was given up, by address
 	told    map[int]time.Duration // when its peer last heard a warning of an address
@@ -258,16 +258,6 @@ func (o *oracle) leaves(s *site, a netip.Addr, name string) {
 	}
 	o.use[i] = user{}
 }
-
-// started and ended take note of the life of a process: while there is none, nothing can be handed out, and what is held stays
-// held.
-func (o *oracle) started(s *site) {
-	if s.batch == nil {
-		o.learned(s)
-	}
-}
-
-func (o *oracle) ended(s *site) { clear(s.ready) }
 
 // collapsed takes note that all databases are gone, and with them what was agreed and what operators were told.
 func (o *oracle) collapsed() {

@@ -24,7 +24,7 @@ func (c *cluster) loseMajority(s *site) {
 	state := c.oracle.state
 	survives := s.machine != nil && s.present() && s.cast == nil && !s.leaving && s.batch == nil && state.Member(s.id) != nil &&
 		s.machine.State().Cluster == state.Cluster && s.machine.State().Slot == state.Slot && s.machine.Status(s.clock()).State != ipam.Checking
-	if !survives || !c.wasFounded() || c.ordering || votes(state.Roster, func(m chronicle.Member) bool { return m.ID == s.id }) ||
+	if !survives || !c.wasFounded() || c.ordering || majority(state.Roster, func(id peer.ID) bool { return id == s.id }) ||
 		slices.ContainsFunc(c.sites, func(t *site) bool { return t.cast != nil || t.doomed() || t.outside || !t.cfg.AwaitInventory }) {
 		return
 	}
@@ -48,13 +48,6 @@ func (c *cluster) loseMajority(s *site) {
 				t.comeBackLate(t.cast)
 			}
 		}
-	})
-}
-
-// votes reports whether those of a roster have a majority of it.
-func votes(roster []chronicle.Member, has func(chronicle.Member) bool) bool {
-	return majority(chronicle.VotersOf(roster), func(id peer.ID) bool {
-		return has(roster[slices.IndexFunc(roster, func(m chronicle.Member) bool { return m.ID == id })])
 	})
 }
 
@@ -102,11 +95,11 @@ func (s *site) comeBackLate(o *outcast) {
 			}
 		}
 		late()
-		back := func(m chronicle.Member) bool {
-			u := c.bearer(m.ID)
+		back := func(id peer.ID) bool {
+			u := c.bearer(id)
 			return u != nil && (u == s || u.cast != nil && u.cast.back)
 		}
-		if c.rnd.IntN(4) > 0 && !votes(o.roster, back) && !c.unsettled() {
+		if c.rnd.IntN(4) > 0 && !majority(o.roster, back) && !c.unsettled() {
 			o.back = true
 			c.tracef("%s is back, although it was lost for good", s)
 			s.powerOn()

@@ -186,7 +186,9 @@ func (s *site) start() {
 		s.id = m.Self()
 		s.peers = append(s.peers, s.id)
 	}
-	s.c.oracle.started(s)
+	if s.batch == nil {
+		s.c.oracle.learned(s)
+	}
 	s.goDeaf()
 	s.lookAround()
 }
@@ -281,7 +283,7 @@ func (s *site) kill() {
 	s.beat = nil
 	calls := s.calls
 	s.calls = nil
-	s.c.oracle.ended(s)
+	clear(s.ready)
 	s.c.oracle.unheard(s)
 	for _, w := range calls {
 		if w.done != nil {
