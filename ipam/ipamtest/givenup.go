@@ -147,8 +147,7 @@ func (s *site) rejoin() {
 	s.forgetGateways() // which the old database alone knew
 	s.begin(m)
 	s.beat, s.rejoined = nil, c.now
-	waiting := s.calls
-	s.calls = nil
+	life, waiting := s.life, slices.Clone(s.calls)
 	// The new database is put in the place of the old one when this is on it.
 	fx := m.Step(s.clock(), ipam.Tick{})
 	s.commit(fx.Save)
@@ -156,26 +155,19 @@ func (s *site) rejoin() {
 	s.peers = append(s.peers, s.id)
 	s.order(fx.WakeAt)
 	s.carryOut(fx)
-	life := s.life
 	s.call(&ipam.Greeting{}, nil)
 	if s.life == life {
 		s.tellHost()
 	}
 	for _, w := range waiting {
-		if s.life != life {
-			if w.done != nil {
-				c.after(0, func() { w.done(ipam.Reply{}, false) })
-			}
-			continue
+		if s.life == life { // else it has ended, and whoever waited was told
+			s.awake(&ipam.Call{ID: w.id, Deadline: w.deadline, Request: w.request})
 		}
-		s.calls = append(s.calls, w)
-		s.awake(&ipam.Call{ID: w.id, Deadline: w.deadline, Request: w.request})
 	}
-	if s.life != life {
-		return
+	if s.life == life {
+		s.lookAround()
+		s.claimSoon()
 	}
-	s.lookAround()
-	s.claimSoon()
 }
 
 // claimSoon has the host's process claim what its clients had before, again and again until each has it or is refused it for good.
