@@ -45,23 +45,7 @@ func (c *cluster) settle() {
 	for s := range c.running() {
 		c.ask(s, &ipam.DrainRequest{Undo: true})
 	}
-	c.buryTheDead()
-	if c.oracle.state.Slot == 0 {
-		// A network that was made while the engine answered nothing was taken for one that it has, and a new database beside it for
-		// one after a lost one: no host has founded a cluster.
-		for _, s := range c.sites {
-			s.engine.removeAll()
-		}
-	}
-	agreed := c.wait(10*time.Minute, c.agreed)
-	if !agreed && c.majorityLost() { // only now: a dead one was admitted late
-		c.recover()
-		c.buryTheDead()
-		agreed = c.wait(10*time.Minute, c.agreed)
-	}
-	if !agreed {
-		c.fail("liveness", "after ten minutes of good weather the peers do not agree: %s; the roster is %s", c.standing(), c.rosterText())
-	}
+	c.agree()
 	// An engine that starts answers nobody until it has asked for all that it has, and may wait for each answer.
 	c.wait(10*time.Minute, func() bool {
 		return !slices.ContainsFunc(c.sites, func(s *site) bool { return s.engine.starting })
@@ -93,6 +77,27 @@ func (c *cluster) settle() {
 	c.nameSome()
 	c.takeAll()
 	c.clearAway()
+}
+
+// agree lets time pass until all peers know the same, once those are buried who are no more.
+func (c *cluster) agree() {
+	c.buryTheDead()
+	if c.oracle.state.Slot == 0 {
+		// A network that was made while the engine answered nothing was taken for one that it has, and a new database beside it for
+		// one after a lost one: no host has founded a cluster.
+		for _, s := range c.sites {
+			s.engine.removeAll()
+		}
+	}
+	agreed := c.wait(10*time.Minute, c.agreed)
+	if !agreed && c.majorityLost() { // only now: a dead one was admitted late
+		c.recover()
+		c.buryTheDead()
+		agreed = c.wait(10*time.Minute, c.agreed)
+	}
+	if !agreed {
+		c.fail("liveness", "after ten minutes of good weather the peers do not agree: %s; the roster is %s", c.standing(), c.rosterText())
+	}
 }
 
 // members yields the hosts whose peers are in the roster and stay there, until something breaks.
