@@ -107,12 +107,8 @@ func (c *cluster) begin() {
 		c.often(c.w.Roams, c.roam)
 	}
 	c.often(c.w.Recorder, c.playBack)
-	if c.w.Identities > 0 {
-		c.often(c.w.IdentifyEvery, c.identify)
-	}
-	if c.w.Locks > 0 {
-		c.often(c.w.LockEvery, c.wantLock)
-	}
+	c.often(c.w.IdentifyEvery, c.identify)
+	c.often(c.w.LockEvery, c.wantLock)
 }
 
 // often has something happen again and again while the weather is bad, every so often in the mean; 0: never.
