@@ -31,10 +31,26 @@ func (m *Machine) try(c *Call) bool {
 	*r = Reply{}
 	r.Call = c.ID
 	c.hear()
-	s := serving{m, c}
-	switch q := c.Request.(type) {
+	serving{m, c}.answer(r)
+	if r.Err == nil {
+		return true
+	}
+	if wait, ok := errors.AsType[*waitError](r.Err); ok {
+		if m.now.Before(c.Deadline) {
+			m.fx.Reply = m.fx.Reply[:at]
+			return false
+		}
+		r.Err = wait.Late()
+	}
+	m.noteRefusal(c.Request, r.Err)
+	return true
+}
+
+// answer answers what Docker and its engine ask for or tell, and clients of the address API.
+func (m serving) answer(r *Reply) {
+	switch q := m.call.Request.(type) {
 	case *AddressRequest:
-		r.Err = s.requestAddress(q, &r.Address)
+		r.Err = m.requestAddress(q, &r.Address)
 		if r.Err == nil {
 			m.members.Granted()
 		}
@@ -42,7 +58,7 @@ func (m *Machine) try(c *Call) bool {
 		m.releaseAddress(q)
 	case *PoolRequest:
 		r.Pool = new(PoolGrant)
-		*r.Pool, r.Err = s.requestPool(q)
+		*r.Pool, r.Err = m.requestPool(q)
 		if r.Err == nil {
 			m.members.Granted()
 		}
@@ -63,59 +79,55 @@ func (m *Machine) try(c *Call) bool {
 	case *HostAddresses:
 		m.takeHost(q)
 	case *ClientRequest:
-		r.Err = s.client(q, &r.Address)
+		r.Err = m.client(q, &r.Address)
 	case *FreeRequest:
 		r.Addresses, r.Err = m.free(q)
+	default:
+		m.operate(r)
+	}
+}
+
+// operate answers what operators ask for, and the parts of this process.
+func (m serving) operate(r *Reply) {
+	switch q := m.call.Request.(type) {
 	case *PoolCreation:
 		r.Status = new(PoolStatus)
-		*r.Status, r.Created, r.Err = s.createPool(q)
-		r.Err = s.staysWanted(r.Err, "ringlet pool ls")
+		*r.Status, r.Created, r.Err = m.createPool(q)
+		r.Err = m.staysWanted(r.Err, "ringlet pool ls")
 	case *PoolRemoval:
-		r.Err = s.staysWanted(s.removePool(q), "ringlet pool ls")
+		r.Err = m.staysWanted(m.removePool(q), "ringlet pool ls")
 	case *ReserveRequest:
 		r.Reserving = new(Reserving)
-		*r.Reserving, r.Err = s.reserve(q)
-		r.Err = s.staysWanted(r.Err, "ringlet explain "+q.First.String())
+		*r.Reserving, r.Err = m.reserve(q)
+		r.Err = m.staysWanted(r.Err, "ringlet explain "+q.First.String())
 	case *UnreserveRequest:
 		r.Reserving = new(Reserving)
-		*r.Reserving, r.Err = s.unreserve(q)
-		r.Err = s.staysWanted(r.Err, "ringlet explain "+q.First.String())
+		*r.Reserving, r.Err = m.unreserve(q)
+		r.Err = m.staysWanted(r.Err, "ringlet explain "+q.First.String())
 	case *CollectRequest:
 		r.Collected, r.Err = m.collect(q)
 	case *DrainRequest:
-		r.Err = s.drainSelf(q)
+		r.Err = m.drainSelf(q)
 	case *LeaveRequest:
-		r.Err = s.leave(q)
+		r.Err = m.leave(q)
 	case *EvictRequest:
-		r.Err = s.evict(q)
+		r.Err = m.evict(q)
 	case *ForgetRequest:
 		r.Forgetting = new(Forgetting)
-		*r.Forgetting, r.Err = s.forget(q)
+		*r.Forgetting, r.Err = m.forget(q)
 	case *TrustRequest:
 		r.Err = m.trust()
 	case *IdentityRequest:
-		r.Err = s.identify(q)
+		r.Err = m.identify(q)
 	case *LockRequest:
-		r.Fence, r.Err = s.lock(q)
+		r.Fence, r.Err = m.lock(q)
 	case *UnlockRequest:
-		r.Err = s.unlock(q)
+		r.Err = m.unlock(q)
 	case *RenewalRequest:
-		r.Fence, r.Err = s.renewLock(q)
+		r.Fence, r.Err = m.renewLock(q)
 	case *RecoverRequest:
 		r.Err = m.recover()
 	}
-	if r.Err == nil {
-		return true
-	}
-	if wait, ok := errors.AsType[*waitError](r.Err); ok {
-		if m.now.Before(c.Deadline) {
-			m.fx.Reply = m.fx.Reply[:at]
-			return false
-		}
-		r.Err = wait.Late()
-	}
-	m.noteRefusal(c.Request, r.Err)
-	return true
 }
 
 // waitError makes a call wait for a later step.

@@ -49,15 +49,7 @@ func (m *Machine) follow(o chronicle.Outcome) {
 			m.pools.LookSoon(p, a.Range)
 		}
 	case chronicle.Unuse:
-		p := m.pools.Of(a.Pool)
-		m.followRing(p)
-		for _, r := range o.Freed {
-			m.trade.NoteFreed(p.Pool, r)
-			if o.Command.Author == m.members.Self() { // whose network releases it once more, if its removal was cut short
-				m.doubts.Add(addr.Nth(p.CIDR, r.Start))
-			}
-			m.pools.LookSoon(p, r)
-		}
+		m.followUnuse(m.pools.Of(a.Pool), o)
 	case chronicle.Forget, chronicle.Inherit:
 		if _, inherits := a.(chronicle.Inherit); inherits && o.Command.Author == m.members.Self() {
 			m.awaitListAnew()
@@ -86,6 +78,17 @@ func (m *Machine) followMove(k chronicle.PoolKey, o chronicle.Outcome) {
 }
 
 // followRing has the space of a pool follow its ring.
+func (m *Machine) followUnuse(p *pool.Pool, o chronicle.Outcome) {
+	m.followRing(p)
+	for _, r := range o.Freed {
+		m.trade.NoteFreed(p.Pool, r)
+		if o.Command.Author == m.members.Self() { // whose network releases it once more, if its removal was cut short
+			m.doubts.Add(addr.Nth(p.CIDR, r.Start))
+		}
+		m.pools.LookSoon(p, r)
+	}
+}
+
 func (m *Machine) followRing(p *pool.Pool) {
 	if err := p.FollowRing(); err != nil {
 		m.log.Fail(err)

@@ -19,7 +19,8 @@ func (m *Machine) takeAsk(f *wire.Frame, q wire.Ask) {
 
 // consider decides on a question, and begins what it grants.
 func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
-	if m.members.Ready() != nil || m.state.Member(from) == nil || m.members.View().CutOff() { // what is set aside for what cannot be decided is of use to nobody
+	// What is set aside for what cannot be decided is of use to nobody.
+	if m.members.Ready() != nil || m.state.Member(from) == nil || m.members.View().CutOff() {
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	p := m.pools.Of(q.Pool)

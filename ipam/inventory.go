@@ -114,8 +114,9 @@ func (m *Machine) othersUse(p *pool.Pool, o addr.Offset, err error) (why, other 
 	}
 }
 
-// noteUnasked notes that an earlier database was lost, where a call shows it before a list does: it is about an address of a network that this database
-// was never asked for, and the engine asks for networks first. A list may have no more networks than were asked for since.
+// noteUnasked notes that an earlier database was lost, where a call shows it before a list does: it is about an address of a network
+// that this database was never asked for, and the engine asks for networks first. A list may have no more networks than were asked
+// for since.
 func (m *Machine) noteUnasked(c *Call) {
 	var n Network
 	switch r := c.Request.(type) {

@@ -113,7 +113,8 @@ func (m *Machine) followFrom(old *chronicle.State) {
 		m.pools.LookSoon(p, addr.Whole(p.CIDR))
 	}
 	for _, gone := range m.state.Former {
-		if before := old.Gone(gone.ID); !gone.Forgotten || gone.Machine == 0 || gone.Machine != m.members.Machine() || before != nil && before.Forgotten {
+		before := old.Gone(gone.ID)
+		if !gone.Forgotten || gone.Machine == 0 || gone.Machine != m.members.Machine() || before != nil && before.Forgotten {
 			continue
 		}
 		m.awaitListAnew() // this peer may have inherited in one of the slots

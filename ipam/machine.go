@@ -78,7 +78,8 @@ func New(cfg Config) (*Machine, error) {
 	m.state = m.log.State()
 	m.trade = trade.New(&m.out, m.log, tradePeers{m})
 	m.pools = pool.New(pool.Parts{
-		Out: &m.out, Me: m.members.Me, Engine: m.engine, Doubts: m.doubts, Conflicts: m.conflicts, Warnings: m.warnings, Database: m.members.NewDB,
+		Out: &m.out, Me: m.members.Me, Database: m.members.NewDB,
+		Engine: m.engine, Doubts: m.doubts, Conflicts: m.conflicts, Warnings: m.warnings,
 		State: m.state, Edition: m.log.Editions(),
 	})
 	m.survey = survey.New(m.pools, m.surveyActs())

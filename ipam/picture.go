@@ -174,15 +174,16 @@ func (m *Machine) pictureAt(now time.Time) *report.Picture {
 // picture returns what this peer knows, with those of its pools.
 func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 	p := &report.Picture{
-		Now: m.now, Self: m.members.Self(), Name: m.cfg.Name, Standing: m.members.Standing(), Level: m.log.Level(), Pending: m.log.Pending(), State: m.state,
-		Peers: map[peer.ID]report.Peer{}, Pools: make([]report.Pool, len(pools)), Networks: []report.NetStatus{}, Looked: m.engine.Complete().At, Refusals: m.calls.refusals,
+		Now: m.now, Self: m.members.Self(), Name: m.cfg.Name, Standing: m.members.Standing(),
+		State: m.state, Level: m.log.Level(), Pending: m.log.Pending(), Refusals: m.calls.refusals,
+		Peers: map[peer.ID]report.Peer{}, Pools: make([]report.Pool, len(pools)), Networks: []report.NetStatus{}, Looked: m.engine.Complete().At,
 		Rest: m.cfg.Rest, Retry: pool.StrangerTime,
 	}
 	v := m.members.View()
 	know := func(id peer.ID) {
 		c := v.Of(id)
 		p.Peers[id] = report.Peer{
-			Name: v.GoesBy(id), Address: c.Addr, Boot: c.Start.Boot, Slot: c.Slot, Speaks: c.Spoken, Heard: c.Heard, Live: v.Live(id),
+			Name: v.GoesBy(id), Address: c.Addr, Live: v.Live(id), Heard: c.Heard, Boot: c.Start.Boot, Slot: c.Slot, Speaks: c.Spoken,
 		}
 	}
 	for _, id := range v.Known() {
@@ -194,8 +195,8 @@ func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 	p.Peers[m.members.Self()] = report.Peer{Name: m.cfg.Name, Boot: m.members.Me.Boot(), Slot: m.state.Slot, Speaks: m.cfg.Spoken, Live: true}
 	for i, of := range pools {
 		p.Pools[i] = report.Pool{
-			Pool: of.Pool, Space: of.Space, Networks: of.Here.Networks(), Seen: of.Seen, Stranded: of.Stranded, Missing: of.Missing,
-			Devices: of.Strangers, Spare: m.trade.Spare(of.Key),
+			Pool: of.Pool, Space: of.Space, Spare: m.trade.Spare(of.Key), Networks: of.Here.Networks(),
+			Seen: of.Seen, Stranded: of.Stranded, Missing: of.Missing, Devices: of.Strangers,
 		}
 		if of.HasGateway {
 			p.Pools[i].Gateway = addr.Nth(of.CIDR, of.Gateway)
@@ -219,8 +220,10 @@ func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 func (m *Machine) ownState() report.Own {
 	v := m.members.View()
 	o := report.Own{
-		Broken: m.log.Err(), Outside: m.members.Outside(), EngineHas: m.members.Seeker.LostNetworks(), Met: v.Reached(), Founders: m.cfg.Formation.Size, FoundersMet: m.members.Seeker.Met(v),
-		CutOff: v.CutOff(), Lists: m.awaitedLists(), BootedAlone: m.members.Check.IsAlone(), Answered: m.members.Check.Answered(), Undecided: m.members.Unagreed(),
+		Broken: m.log.Err(), Outside: m.members.Outside(), CutOff: v.CutOff(), Undecided: m.members.Unagreed(),
+		EngineHas: m.members.Seeker.LostNetworks(), Lists: m.awaitedLists(),
+		Met: v.Reached(), Founders: m.cfg.Formation.Size, FoundersMet: m.members.Seeker.Met(v),
+		BootedAlone: m.members.Check.IsAlone(), Answered: m.members.Check.Answered(),
 	}
 	if m.members.IsSuspended() {
 		o.Suspended, o.EndSuspension = m.members.Suspension.Why(), m.members.EndOfSuspension()
@@ -268,10 +271,10 @@ func (m *Machine) ownersOfListed() []peer.ID {
 	for _, p := range m.pools.Sorted() {
 		for o := range p.Seen {
 			t, _ := p.Ring.At(o)
-			if t.Owner == m.members.Self() || t.Owner == ring.Free || t.Owner == ring.Reserved || m.members.View().Live(t.Owner) || slices.Contains(owners, t.Owner) {
-				continue
+			away := t.Owner != m.members.Self() && t.Owner != ring.Free && t.Owner != ring.Reserved && !m.members.View().Live(t.Owner)
+			if away && !slices.Contains(owners, t.Owner) {
+				owners = append(owners, t.Owner)
 			}
-			owners = append(owners, t.Owner)
 		}
 	}
 	slices.SortFunc(owners, peer.ID.Compare)

@@ -110,7 +110,8 @@ func (m *Machine) configure(cfg Config) {
 			Plan: m.cfg.Formation, Join: m.cfg.Join, FoundAlone: m.cfg.FoundAlone, Hesitate: m.cfg.Hesitate, Rand: m.cfg.Rand, Rules: f.without,
 		},
 		NewDB: newdb.Config{Rules: f.without, Lists: m.cfg.AwaitInventory, AskAt: tendEvery, Untaken: m.hasUntaken},
-		Name:  m.cfg.Name, Zone: m.cfg.Zone, Machine: m.cfg.Machine, Spoken: m.cfg.Spoken, Label: m.cfg.Label, Place: m.cfg.Place, HostBoot: m.cfg.HostBoot,
+		Name:  m.cfg.Name, Zone: m.cfg.Zone, Machine: m.cfg.Machine, Spoken: m.cfg.Spoken,
+		Label: m.cfg.Label, Place: m.cfg.Place, HostBoot: m.cfg.HostBoot,
 		BootAlone: m.cfg.BootAlone, CallTime: m.cfg.CallTime, EvictAfter: m.cfg.EvictAfter, Quarantine: m.cfg.Quarantine,
 	})
 	m.engine.Configure(engine.Config{Lists: m.cfg.AwaitInventory, Grace: m.cfg.Grace, Rules: f.without})

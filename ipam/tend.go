@@ -28,7 +28,8 @@ func (m *Machine) tended() bool {
 // rests reports whether nothing is under way, and nothing has happened for so long that whatever
 // is next is not in a hurry. Where calls wait, some wait for nothing but time.
 func (m *Machine) rests() bool {
-	return m.now.UnixNano()-m.pace.stirredAt >= int64(restAfter) && m.state.Slot > 0 && !m.members.NewDB.IsUnsure() && len(m.calls.waiting) == 0 && !m.doubts.Any()
+	return m.now.UnixNano()-m.pace.stirredAt >= int64(restAfter) && m.state.Slot > 0 &&
+		!m.members.NewDB.IsUnsure() && len(m.calls.waiting) == 0 && !m.doubts.Any()
 }
 
 // stir notes whether the step has been of any consequence: something was written down, said or found. To hear that

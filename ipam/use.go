@@ -23,7 +23,10 @@ import (
 // call wait.
 func (m serving) keepUnderNetworks(p *pool.Pool, shares bool) error {
 	keeps := func() bool {
-		return !p.IsParting(m.log.UnderWay(), m.log.AwaitsEarlier()) && (p.UsedBy(m.members.Self()) || !shares && p.Space.FreeIn(addr.Whole(p.CIDR)) > 0) // what is set aside is not free
+		if p.IsParting(m.log.UnderWay(), m.log.AwaitsEarlier()) {
+			return false
+		}
+		return p.UsedBy(m.members.Self()) || !shares && p.Space.FreeIn(addr.Whole(p.CIDR)) > 0 // what is set aside is not free
 	}
 	if keeps() {
 		return nil
@@ -51,7 +54,8 @@ func (m *Machine) tellUse(p *pool.Pool) {
 // tellUnused says in the state that this host has none any more (R61): where no request is under way that would have it
 // say the opposite, and not while this peer is cut off, since who makes a network again meanwhile is to get what it had.
 func (m *Machine) tellUnused(p *pool.Pool) {
-	if !p.Here.Has() && p.ToldUse(m.log.UnderWay()) && m.pools.Of(p.Key) == p && m.surelyUnused(p) && !m.members.View().CutOff() && !m.isAskedFor(p) {
+	unused := !p.Here.Has() && p.ToldUse(m.log.UnderWay()) && m.pools.Of(p.Key) == p && m.surelyUnused(p)
+	if unused && !m.members.View().CutOff() && !m.isAskedFor(p) {
 		m.background(chronicle.Unuse{Pool: p.Key})
 	}
 }

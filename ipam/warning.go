@@ -59,7 +59,8 @@ func (m *Machine) warns() bool {
 	if m.members.IsGivenUp() {
 		return true
 	}
-	return !m.warnings.IsEmpty() && !m.members.IsSuspended() && m.warnings.Count(m.members.Self()) > 0 && m.members.IsMember() // this is asked in each step
+	// This is asked in each step.
+	return !m.warnings.IsEmpty() && !m.members.IsSuspended() && m.warnings.Count(m.members.Self()) > 0 && m.members.IsMember()
 }
 
 // warnPeer warns one peer, if it can be reached.
