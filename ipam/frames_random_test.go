@@ -108,7 +108,10 @@ func TestFramesOfAnyKind(t *testing.T) {
 		}
 		return []wire.Body{
 			wire.Hello{Name: "h", Machine: num(), Formation: form(), Observer: rnd.IntN(2) > 0, Listing: wire.Listing(rnd.IntN(3)), Spoken: chronicle.Level(1 + rnd.IntN(4)), Question: num()},
-			wire.Welcome{Name: "h", Machine: num(), Formation: form(), Listing: wire.Listing(rnd.IntN(3)), Undecided: rnd.IntN(2) > 0, Spoken: chronicle.Level(1 + rnd.IntN(4)), Question: num(), Boot: peer.Boot(num()), Nonce: num()},
+			wire.Welcome{
+				Hello:     wire.Hello{Name: "h", Machine: num(), Formation: form(), Listing: wire.Listing(rnd.IntN(3)), Spoken: chronicle.Level(1 + rnd.IntN(4)), Question: num()},
+				Undecided: rnd.IntN(2) > 0, Boot: peer.Boot(num()), Nonce: num(),
+			},
 			wire.Copied{Boot: peer.Boot(num()), Nonce: num(), KnownBoot: peer.Boot(num()), KnownNonce: num()},
 			wire.Twin{Boot: peer.Boot(num()), Nonce: num(), OtherBoot: peer.Boot(num()), OtherNonce: num()},
 			wire.Prepare{Slot: num(), Formation: form(), Ballot: ballot()},
@@ -151,7 +154,7 @@ func TestFramesOfAnyKind(t *testing.T) {
 		for i, h := range heads[1:] {
 			step(&ipam.Presence{Peer: h.From, Alive: true, Seat: i + 2})
 			id := m.Identity()
-			step(&ipam.Message{Frame: &wire.Frame{Header: h, Body: wire.Welcome{Name: "x", Spoken: 1, Question: question, Boot: id.Boot, Nonce: id.Nonce}}, Seat: i + 2})
+			step(&ipam.Message{Frame: &wire.Frame{Header: h, Body: wire.Welcome{Hello: wire.Hello{Name: "x", Spoken: 1, Question: question}, Boot: id.Boot, Nonce: id.Nonce}}, Seat: i + 2})
 		}
 		for range 1 + rnd.IntN(6) {
 			h := heads[1+rnd.IntN(2)]

@@ -73,7 +73,7 @@ func FuzzFrames(f *testing.F) {
 		for i, h := range heads {
 			step(&ipam.Presence{Peer: h.From, Alive: true, Seat: i + 1})
 			id := m.Identity()
-			step(&ipam.Message{Frame: &wire.Frame{Header: h, Body: wire.Welcome{Name: "x", Spoken: 1, Question: question, Boot: id.Boot, Nonce: id.Nonce}}, Seat: i + 1})
+			step(&ipam.Message{Frame: &wire.Frame{Header: h, Body: wire.Welcome{Hello: wire.Hello{Name: "x", Spoken: 1, Question: question}, Boot: id.Boot, Nonce: id.Nonce}}, Seat: i + 1})
 		}
 		for _, x := range frames {
 			from := 1 + int(how)%2

@@ -233,7 +233,7 @@ func TestBootBesideOneWithoutCluster(t *testing.T) {
 	c.reboot([]int{starts}, first)
 	c.wait(time.Second)
 	start := c.peers[starts].machine.Identity()
-	c.say(starts, stays, wire.Welcome{Spoken: 1, Question: asked, Boot: start.Boot, Nonce: start.Nonce}, func(h *wire.Header) { h.Cluster, h.Slot = [16]byte{}, 0 })
+	c.say(starts, stays, wire.Welcome{Hello: wire.Hello{Spoken: 1, Question: asked}, Boot: start.Boot, Nonce: start.Nonce}, func(h *wire.Header) { h.Cluster, h.Slot = [16]byte{}, 0 })
 	c.wait(time.Second)
 	if got := c.status(starts).State; got != ipam.Checking {
 		t.Errorf("it is %v", got)

@@ -204,7 +204,7 @@ func (c *cluster) playPasser() {
 	state := c.oracle.state
 	header := wire.Header{Cluster: state.Cluster, From: c.passer, To: to.id, Boot: 1, Nonce: 1, Slot: state.Slot, Digest: state.Digest()}
 	to.believeFor(c.between(time.Second, 10*time.Second), from, c.passer)
-	for i, body := range []wire.Body{wire.Welcome{Name: "passer", Spoken: chronicle.Spoken}, wire.Join{Name: "passer"}} {
+	for i, body := range []wire.Body{wire.Welcome{Hello: wire.Hello{Name: "passer", Spoken: chronicle.Spoken}}, wire.Join{Name: "passer"}} {
 		frame := wire.Encode(nil, &wire.Frame{Header: header, Body: body})
 		c.after(time.Duration(i)*time.Millisecond, func() { c.deliver(letter{from, to, to.id, frame}) })
 	}

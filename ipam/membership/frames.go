@@ -67,12 +67,10 @@ func (s *Membership) Admit(f *wire.Frame, seat int) (a Arrival) {
 func (s *Membership) Take(f *wire.Frame) (actions []chronicle.Action, taken bool) {
 	switch b := f.Body.(type) {
 	case wire.Hello:
-		s.meet(f.From, wire.Welcome{
-			Name: b.Name, Machine: b.Machine, Formation: b.Formation, Observer: b.Observer, Listing: b.Listing, Spoken: b.Spoken,
-		})
+		s.meet(f.From, b)
 		s.welcome(f.From, b.Question)
 	case wire.Welcome:
-		s.meet(f.From, b)
+		s.meet(f.From, b.Hello)
 		return s.takeWelcome(f, b), true
 	case wire.Copied:
 		s.takeCopied(f.From, b)
@@ -93,10 +91,10 @@ func (s *Membership) Take(f *wire.Frame) (actions []chronicle.Action, taken bool
 }
 
 // meet takes in how another peer introduces itself.
-func (s *Membership) meet(id peer.ID, w wire.Welcome) {
-	s.contacts.Introduce(s.View(), id, w.Name, w.Machine, w.Spoken)
-	s.NewDB.TakeListing(id, w.Listing)
-	s.Seeker.Meet(s.View(), id, w.Formation, w.Observer)
+func (s *Membership) meet(id peer.ID, h wire.Hello) {
+	s.contacts.Introduce(s.View(), id, h.Name, h.Machine, h.Spoken)
+	s.NewDB.TakeListing(id, h.Listing)
+	s.Seeker.Meet(s.View(), id, h.Formation, h.Observer)
 }
 
 // meetForeign takes in a frame of another cluster, and reports whether this peer gives way to it. Clusters that meet do not merge
@@ -276,14 +274,14 @@ func (s *Membership) greetAll() {
 }
 
 // Greet says hello to one peer.
-func (s *Membership) Greet(id peer.ID) { s.greetWith(id, s.Check.Question()) }
+func (s *Membership) Greet(id peer.ID) { s.out.Send(id, s.hello(s.Check.Question())) }
 
-// greetWith says hello to one peer, with a question that the answer repeats.
-func (s *Membership) greetWith(id peer.ID, question uint64) {
-	s.out.Send(id, wire.Hello{
+// hello is how this peer introduces itself, with a question that the answer repeats.
+func (s *Membership) hello(question uint64) wire.Hello {
+	return wire.Hello{
 		Name: s.cfg.Name, Machine: s.cfg.Machine, Formation: s.formation(), Observer: s.cfg.Plan.Observer,
 		Listing: s.NewDB.Listing(), Spoken: s.cfg.Spoken, Question: question,
-	})
+	}
 }
 
 // welcome answers a hello, from what is on disk. Where that is known to be wrong, the answer says of nobody's start that it is known.
@@ -299,10 +297,7 @@ func (s *Membership) welcome(to peer.ID, question uint64) {
 	if s.Wish.HasLeft() && !s.IsMember() {
 		question = 0 // a device may have sent its Join of before it left again, and this would have it admitted (R63)
 	}
-	s.out.Send(to, wire.Welcome{
-		Name: s.cfg.Name, Machine: s.cfg.Machine, Formation: s.formation(), Observer: s.cfg.Plan.Observer,
-		Listing: s.NewDB.Listing(), Undecided: undecided, Spoken: s.cfg.Spoken, Question: question, Boot: known.Boot, Nonce: known.Nonce,
-	})
+	s.out.Send(to, wire.Welcome{Hello: s.hello(question), Undecided: undecided, Boot: known.Boot, Nonce: known.Nonce})
 }
 
 // takeWelcome counts an answer to this peer's hello.

@@ -95,7 +95,7 @@ func (s *Membership) takeJoin(f *wire.Frame, q wire.Join) []chronicle.Action {
 	if s.lacks(rule.Challenge) {
 		return formation.Admit(s.View(), f.From, q)
 	}
-	s.greetWith(f.From, s.admissions.Challenge(s.View(), f.From, q, s.cfg.Rand))
+	s.out.Send(f.From, s.hello(s.admissions.Challenge(s.View(), f.From, q, s.cfg.Rand)))
 	return nil
 }
 

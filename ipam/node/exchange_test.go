@@ -31,7 +31,7 @@ func (a *applicants) Send(to peer.ID, frames ...[]byte) {
 		}
 		if hello, ok := f.Body.(wire.Hello); ok && hello.Question != 0 {
 			h := wire.Header{Cluster: f.Cluster, From: to, To: f.From, Boot: 1, Nonce: 1}
-			a.answers = append(a.answers, wire.Encode(nil, &wire.Frame{Header: h, Body: wire.Welcome{Spoken: chronicle.Spoken, Question: hello.Question, Boot: f.Boot, Nonce: f.Nonce}}))
+			a.answers = append(a.answers, wire.Encode(nil, &wire.Frame{Header: h, Body: wire.Welcome{Hello: wire.Hello{Spoken: chronicle.Spoken, Question: hello.Question}, Boot: f.Boot, Nonce: f.Nonce}}))
 		}
 	}
 }

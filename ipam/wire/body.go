@@ -44,19 +44,14 @@ type (
 		Spoken    chronicle.Level // the highest; all from 1 to it are
 		Question  uint64          // which the answer repeats
 	}
-	// Welcome answers a Hello, from the disk of its sender.
+	// Welcome answers a Hello, from the disk of its sender. It says the same of
+	// that, and repeats the question of the Hello.
 	Welcome struct {
-		Name      peer.Name
-		Machine   uint64
-		Formation Formation
-		Observer  bool
-		Listing   Listing
+		Hello
 		// Undecided says that the sender has accepted a change of the roster for
 		// the slot after its last, which may be decided by now: what that brought
 		// about it need not have heard.
 		Undecided bool
-		Spoken    chronicle.Level
-		Question  uint64 // that of the Hello
 		// Boot and Nonce are the highest that the sender knows of the peer
 		// that it answers; Boot 0: none.
 		Boot  peer.Boot

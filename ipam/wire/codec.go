@@ -95,24 +95,6 @@ func readFormation(r *codec.Reader) Formation {
 	return Formation{Size: r.Uint32("size of a formation"), List: r.Uint("list of a formation")}
 }
 
-// appendStanding appends what a byte says of the sender of a Hello or Welcome:
-// 1 if it is an observer, and its listing times 2.
-func appendStanding(b []byte, observer bool, l Listing) []byte {
-	b = codec.Bool(b, observer)
-	b[len(b)-1] |= byte(l) << 1
-	return b
-}
-
-// isUndecided is what Welcome.Undecided adds to a standing.
-const isUndecided = 1 << 3
-
-func parseStanding(r *codec.Reader, standing byte) (observer bool, l Listing) {
-	if l = Listing(standing >> 1); l > Untaken {
-		r.Fail("standing")
-	}
-	return standing&1 != 0, l
-}
-
 func readLevel(r *codec.Reader) chronicle.Level {
 	level := chronicle.Level(r.Uint32("level"))
 	if level == 0 {
@@ -137,16 +119,13 @@ func readValue(r *codec.Reader) []byte { return r.Bytes("value", MaxValue) }
 // Type implements [Body].
 func (Hello) Type() Type { return typeHello }
 
-func (v Hello) append(b []byte) []byte {
-	b = codec.Uint(codec.Bytes(b, v.Name), v.Machine)
-	b = codec.Uint(appendStanding(appendFormation(b, v.Formation), v.Observer, v.Listing), uint64(v.Spoken))
-	return codec.Uint(b, v.Question)
-}
+func (v Hello) append(b []byte) []byte { return appendHello(b, v, false) }
 
 func readHello(r *codec.Reader) Body {
-	v := Hello{Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r)}
-	v.Observer, v.Listing = parseStanding(r, r.Byte("standing"))
-	v.Spoken, v.Question = readLevel(r), r.Uint("question")
+	v, undecided := parseHello(r)
+	if undecided {
+		r.Fail("standing")
+	}
 	return v
 }
 
@@ -154,23 +133,44 @@ func readHello(r *codec.Reader) Body {
 func (Welcome) Type() Type { return typeWelcome }
 
 func (v Welcome) append(b []byte) []byte {
-	b = codec.Uint(codec.Bytes(b, v.Name), v.Machine)
-	b = appendStanding(appendFormation(b, v.Formation), v.Observer, v.Listing)
-	if v.Undecided {
-		b[len(b)-1] |= isUndecided
-	}
-	b = codec.Uint(codec.Uint(b, uint64(v.Spoken)), v.Question)
+	b = appendHello(b, v.Hello, v.Undecided)
 	return codec.Uint(codec.Uint(b, uint64(v.Boot)), v.Nonce)
 }
 
 func readWelcome(r *codec.Reader) Body {
-	v := Welcome{Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r)}
-	standing := r.Byte("standing")
-	v.Observer, v.Listing = parseStanding(r, standing&^isUndecided)
-	v.Undecided = standing&isUndecided != 0
-	v.Spoken, v.Question = readLevel(r), r.Uint("question")
+	var v Welcome
+	v.Hello, v.Undecided = parseHello(r)
 	v.Boot, v.Nonce = peer.Boot(r.Uint("known boot")), r.Uint("known nonce")
 	return v
+}
+
+// A byte of a Hello and a Welcome has how the sender stands: its listing times 2, and these.
+const (
+	isObserver  = 1 << 0
+	isUndecided = 1 << 3 // see Welcome.Undecided
+)
+
+func appendHello(b []byte, v Hello, undecided bool) []byte {
+	b = appendFormation(codec.Uint(codec.Bytes(b, v.Name), v.Machine), v.Formation)
+	standing := byte(v.Listing) << 1
+	if v.Observer {
+		standing |= isObserver
+	}
+	if undecided {
+		standing |= isUndecided
+	}
+	return codec.Uint(codec.Uint(append(b, standing), uint64(v.Spoken)), v.Question)
+}
+
+func parseHello(r *codec.Reader) (v Hello, undecided bool) {
+	v = Hello{Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r)}
+	standing := r.Byte("standing")
+	v.Observer, undecided = standing&isObserver != 0, standing&isUndecided != 0
+	if v.Listing = Listing(standing &^ (isObserver | isUndecided) >> 1); v.Listing > Untaken {
+		r.Fail("standing")
+	}
+	v.Spoken, v.Question = readLevel(r), r.Uint("question")
+	return v, undecided
 }
 
 // Type implements [Body].

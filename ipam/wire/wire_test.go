@@ -25,7 +25,7 @@ var (
 // bodies has one body of each type, with no field at its zero value.
 var bodies = []wire.Body{
 	wire.Hello{Name: "a", Machine: 1, Formation: form, Observer: true, Listing: wire.Unlisted, Spoken: 2, Question: 5},
-	wire.Welcome{Name: "b", Machine: 2, Formation: form, Observer: true, Listing: wire.Unlisted, Undecided: true, Spoken: 1, Question: 5, Boot: 3, Nonce: 4},
+	wire.Welcome{Hello: wire.Hello{Name: "b", Machine: 2, Formation: form, Observer: true, Listing: wire.Unlisted, Spoken: 1, Question: 5}, Undecided: true, Boot: 3, Nonce: 4},
 	wire.Copied{Boot: 1, Nonce: 2, KnownBoot: 3, KnownNonce: 4},
 	wire.Twin{Boot: 5, Nonce: 6, OtherBoot: 7, OtherNonce: 8},
 	wire.Prepare{Slot: 1, Formation: form, Ballot: ballot},
