@@ -83,14 +83,19 @@ func (m *Machine) mayDrain() error {
 	return nil
 }
 
-// roomFor reports that what is free in a pool, with a chunk for each of the peers that stay, is less than what is in use here.
-func (m *Machine) roomFor(p *pool.Pool, stay []peer.ID) error {
-	held := addr.Count(0)
+// guests returns how many addresses of a pool something else than the host itself holds here.
+func guests(p *pool.Pool) (held addr.Count) {
 	for _, kind := range p.Space.Kinds() {
 		if !kind.OfHost() {
 			held++
 		}
 	}
+	return held
+}
+
+// roomFor reports that what is free in a pool, with a chunk for each of the peers that stay, is less than what is in use here.
+func (m *Machine) roomFor(p *pool.Pool, stay []peer.ID) error {
+	held := guests(p)
 	if held == 0 {
 		return nil
 	}

@@ -154,11 +154,7 @@ func (m serving) leave(q *LeaveRequest) error {
 	}
 	held, networks := 0, m.engine.Count()
 	for _, p := range m.pools.Sorted() {
-		for _, kind := range p.Space.Kinds() {
-			if !kind.OfHost() {
-				held++
-			}
-		}
+		held += int(guests(p))
 	}
 	if err := m.members.MayLeave(held, networks, q.Force); err != nil {
 		return err

@@ -23,8 +23,7 @@ type Watch struct {
 	out   *effect.Writer
 	due   time.Time // when the machine is to be stepped again, or should be; a step that comes much later has slept
 	left  int       // how many alarms are left
-	until time.Time // the next one; nanos is the same in nanoseconds since 1970, and 0 if there is none
-	nanos int64
+	nanos int64     // the next one, in nanoseconds since 1970; 0: there is none
 }
 
 // Granted begins with the alarms anew, since something was granted.
@@ -73,8 +72,7 @@ func (w *Watch) Keep() {
 			w.left, w.nanos = 0, 0
 			return
 		}
-		w.until = now.Add(watchEvery)
-		w.nanos = w.until.UnixNano()
+		w.nanos = now.Add(watchEvery).UnixNano()
 	}
-	w.out.WakeAt(w.until)
+	w.out.WakeAt(time.Unix(0, w.nanos))
 }

@@ -56,15 +56,12 @@ func IsUnwanted(v cluster.View, first, last chronicle.Action, at time.Time) bool
 			return true
 		}
 	case chronicle.Forget:
-		if v.Present(a.Peer) || !v.Fresh(at, believed) {
-			return true
-		}
-	}
-	if a, expires := first.(chronicle.Expire); expires {
+		return v.Present(a.Peer) || !v.Fresh(at, believed)
+	case chronicle.Expire:
 		l := v.State.Locks.Of(a.Name)
 		return l != nil && v.Live(l.Owner)
 	}
-	a, admits := last.(chronicle.Admit)
+	a, admits := last.(chronicle.Admit) // alone, or behind the evictions of its former selves
 	return admits && !v.Live(a.ID)
 }
 

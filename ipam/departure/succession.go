@@ -19,17 +19,15 @@ func Inherit(v cluster.View, machine uint64, joined time.Time) []chronicle.Actio
 	if machine == 0 || !v.Lasted(joined, lostAfter) {
 		return nil
 	}
-	isFormerSelf := func(member *chronicle.Member) bool {
-		return IsPredecessor(v, machine, member.ID) && v.LostFor(member.ID, lostAfter)
-	}
-	for i := range v.State.Roster {
-		if isFormerSelf(&v.State.Roster[i]) {
-			return []chronicle.Action{chronicle.Evict{Peer: v.State.Roster[i].ID}}
+	isFormerSelf := func(id peer.ID) bool { return IsPredecessor(v, machine, id) && v.LostFor(id, lostAfter) }
+	for _, member := range v.State.Roster {
+		if isFormerSelf(member.ID) {
+			return []chronicle.Action{chronicle.Evict{Peer: member.ID}}
 		}
 	}
-	for i := range v.State.Former {
-		if isFormerSelf(&v.State.Former[i].Member) {
-			return []chronicle.Action{chronicle.Inherit{Former: v.State.Former[i].ID}}
+	for _, gone := range v.State.Former {
+		if isFormerSelf(gone.ID) {
+			return []chronicle.Action{chronicle.Inherit{Former: gone.ID}}
 		}
 	}
 	return nil

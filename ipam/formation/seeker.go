@@ -302,14 +302,8 @@ func (s *Seeker) GoAlone() { s.defers, s.joins = false, false }
 
 // Found returns the command that founds a cluster, alone or with those that this peer has met, if it is time now.
 func (s *Seeker) Found(v cluster.View, self chronicle.Founder) (founding chronicle.Found, now bool) {
-	switch {
-	case v.State.Slot > 0 || s.cfg.Plan.Observer:
-		return chronicle.Found{}, false
-	case s.cfg.Plan.Size > 0:
-		if !s.enough(v) {
-			return chronicle.Found{}, false
-		}
-	case s.joins:
+	forms := s.cfg.Plan.Size > 0
+	if v.State.Slot > 0 || s.cfg.Plan.Observer || forms && !s.enough(v) || !forms && s.joins {
 		return chronicle.Found{}, false
 	}
 	founders := []chronicle.Founder{self}

@@ -107,9 +107,9 @@ func (s *Membership) Recover() (*chronicle.State, error) {
 		return nil, err
 	}
 	id := formation.NewID(s.cfg.Rand)
-	state, err := s.state, error(nil)
-	if !s.lacks(rule.Supposed) {
-		state, err = s.log.Supposed()
+	state, err := s.log.Supposed()
+	if s.lacks(rule.Supposed) {
+		state, err = s.state, nil
 	}
 	if err == nil {
 		state, err = state.Refound(id, s.founder())
