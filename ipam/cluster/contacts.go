@@ -79,9 +79,7 @@ func (s *Contacts) Restore(key, value []byte) error {
 		return fmt.Errorf("%w: key of a peer has %d bytes", codec.ErrCorrupt, len(key))
 	}
 	r := codec.NewReader(value)
-	if r.Byte("format") != formatContact {
-		r.Fail("format of a peer")
-	}
+	r.Format(formatContact, "a peer")
 	c := &Contact{}
 	c.Start.Boot = peer.Boot(r.Uint("boot of a peer"))
 	if nonce := r.Fixed("nonce of a peer", 8); nonce != nil {

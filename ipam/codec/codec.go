@@ -79,6 +79,13 @@ func (r *Reader) Fail(what string) {
 	r.b, r.at = nil, 0
 }
 
+// Format reads the byte with which a record begins: its format, of which this release knows one. Of names what the record is of.
+func (r *Reader) Format(known byte, of string) {
+	if r.Byte("format") != known {
+		r.Fail("format of " + of)
+	}
+}
+
 // Done returns the first error; bytes that were not read are one.
 func (r *Reader) Done() error {
 	if r.err == nil && r.Rest() > 0 {

@@ -47,9 +47,7 @@ func (d *Doubts) Restore(key, value []byte) error {
 		return fmt.Errorf("%w: its key", codec.ErrCorrupt)
 	}
 	r := codec.NewReader(value)
-	if r.Byte("format") != formatRecord {
-		r.Fail("format of a doubt")
-	}
+	r.Format(formatRecord, "a doubt")
 	if !isLoss && r.Uint("number of late releases") == 0 {
 		r.Fail("number of late releases")
 	}

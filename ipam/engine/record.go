@@ -31,9 +31,7 @@ func (e *Engine) Restore(key, value []byte) error {
 		return err
 	}
 	r := codec.NewReader(value)
-	if r.Byte("format") != formatRecord {
-		r.Fail("format of a network")
-	}
+	r.Format(formatRecord, "a network")
 	count := r.Uint("number of networks")
 	if count == 0 || count > 1<<20 {
 		r.Fail("number of networks")

@@ -75,9 +75,7 @@ func (s *Seeker) lacks(r rule.Set) bool { return s.cfg.Rules.Has(r) }
 func (s *Seeker) RestoreGaveWay(value []byte) error {
 	s.gaveWay = time.Unix(0, 0) // the start counts from then on
 	r := codec.NewReader(value)
-	if r.Byte("format") != formatGaveWay {
-		r.Fail("format of a note that a cluster was dissolved")
-	}
+	r.Format(formatGaveWay, "a note that a cluster was dissolved")
 	return r.Done()
 }
 

@@ -76,9 +76,7 @@ func (p *Peer) save() {
 // Restore takes in the record. An error wraps [codec.ErrCorrupt].
 func (p *Peer) Restore(value []byte) error {
 	r := codec.NewReader(value)
-	if r.Byte("format") != formatRecord {
-		r.Fail("format of a peer that started over")
-	}
+	r.Format(formatRecord, "a peer that started over")
 	p.cluster = r.ID("cluster")
 	for range r.Count("number of clients", 3) {
 		c := Client{Pool: string(r.Bytes("pool of a client", maxText))}

@@ -34,9 +34,7 @@ func New(out *effect.Writer) *Wish { return &Wish{out: out} }
 // Restore takes in a record under [KeyLeft] or [KeyDrained].
 func (w *Wish) Restore(key string, value []byte) error {
 	r := codec.NewReader(value)
-	if r.Byte("format") != formatWish {
-		r.Fail("format of a wish to leave or drain")
-	}
+	r.Format(formatWish, "a wish to leave or drain")
 	if key == KeyDrained {
 		w.drained = true
 		return r.Done()

@@ -155,9 +155,7 @@ func (d *Database) save() {
 // Restore reads the mark. What others have to list was not in it at first, nor what this host had before.
 func (d *Database) Restore(value []byte) error {
 	r := codec.NewReader(value)
-	if r.Byte("format") != formatMark {
-		r.Fail("format of the mark of a new database")
-	}
+	r.Format(formatMark, "the mark of a new database")
 	d.unlisted, d.inherited = true, r.Bool("mark of a new database")
 	if r.Rest() > 0 {
 		d.unsure = r.Bool("mark of a new database beside others")

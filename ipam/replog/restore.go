@@ -51,9 +51,7 @@ func (l *Log) Restore() *Restoration { return &Restoration{l: l} }
 // Number takes in the record of [KeyNumber].
 func (r *Restoration) Number(value []byte) error {
 	c := codec.NewReader(value)
-	if c.Byte("format") != formatRecord {
-		c.Fail("format of a number")
-	}
+	c.Format(formatRecord, "a number")
 	r.l.proposals.onDisk = c.Uint("number")
 	return c.Done()
 }

@@ -207,9 +207,7 @@ func readBallot(r *codec.Reader) paxos.Ballot {
 // parseVote reads a vote and the slot that it is of.
 func parseVote(b []byte) (slot uint64, a paxos.Acceptor, err error) {
 	r := codec.NewReader(b)
-	if r.Byte("format") != formatRecord {
-		r.Fail("format of an acceptor")
-	}
+	r.Format(formatRecord, "an acceptor")
 	slot = r.Uint("slot of an acceptor")
 	a = paxos.Acceptor{Promised: readBallot(r), Accepted: readBallot(r)}
 	if value := r.Bytes("accepted value", len(b)); len(value) > 0 || !a.Accepted.IsZero() {

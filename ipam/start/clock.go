@@ -81,9 +81,7 @@ func (s *Start) saveClock(c clock) {
 
 func (s *Start) restoreClock(value []byte) error {
 	r := codec.NewReader(value)
-	if r.Byte("format") != formatRecord {
-		r.Fail("format of the clock")
-	}
+	r.Format(formatRecord, "the clock")
 	if b := r.Fixed("times of the clock", 3*8); b != nil {
 		s.clock = clock{binary.BigEndian.Uint64(b), int64(binary.BigEndian.Uint64(b[8:])), int64(binary.BigEndian.Uint64(b[16:]))}
 	}

@@ -104,9 +104,7 @@ func (s *Start) Restore(key string, value []byte) error {
 		return nil
 	}
 	r := codec.NewReader(value)
-	if r.Byte("format") != formatRecord {
-		r.Fail("format of the identity")
-	}
+	r.Format(formatRecord, "the identity")
 	s.id, s.restored = r.ID("peer ID"), peer.Boot(r.Uint("boot"))
 	r.Bytes("name", peer.MaxName) // for who reads the file
 	r.Uint("machine")

@@ -51,8 +51,9 @@ func New(out *effect.Writer) *Warnings {
 func (w *Warnings) Restore(key, value []byte) error {
 	a, ok := netip.AddrFromSlice(key)
 	r := codec.NewReader(value)
-	if r.Byte("format") != formatWarning || !ok {
-		r.Fail("format of a warning")
+	r.Format(formatWarning, "a warning")
+	if !ok {
+		r.Fail("address of a warning")
 	}
 	by := peer.ID(r.ID("peer that warns"))
 	if err := r.Done(); err != nil {
