@@ -132,10 +132,7 @@ func (c *Check) Look(v cluster.View, undecided, outdated, mayAlone bool) (ends b
 func (c *Check) Asked() { c.askedAt = c.out.Now() }
 
 // IsDue reports whether these peers are to be asked again.
-func (c *Check) IsDue() bool {
-	since := c.out.Now().Sub(c.askedAt)
-	return since >= askEvery || since < 0
-}
+func (c *Check) IsDue() bool { return c.out.Passed(askEvery, c.askedAt) }
 
 // MeetMajority ends that this peer is alone, once a majority of its cluster has spoken to this start of it: what was
 // given up meanwhile it learns from them. It reports whether it did.

@@ -38,6 +38,12 @@ func (w *Writer) Reset(now time.Time) {
 // Now returns the time of the step, which is the same for all of it.
 func (w *Writer) Now() time.Time { return w.now }
 
+// Passed reports whether so long has passed since a time, or somebody has set the clock back behind it.
+func (w *Writer) Passed(d time.Duration, since time.Time) bool {
+	passed := w.now.Sub(since)
+	return passed >= d || passed < 0
+}
+
 // Put writes a record. It copies key and value.
 func (w *Writer) Put(bucket, key string, value []byte) {
 	b := append(w.arena, key...)

@@ -343,20 +343,15 @@ func (s *Seeker) enough(v cluster.View) bool {
 func (s *Seeker) Called() { s.calledAt = s.out.Now() }
 
 // CallsAgain reports whether a peer without a cluster is to say hello to all that it knows.
-func (s *Seeker) CallsAgain() bool { return isDue(s.out.Now(), s.calledAt) }
+func (s *Seeker) CallsAgain() bool { return s.out.Passed(seekEvery, s.calledAt) }
 
 // Applies reports whether a peer that is in no roster is to ask for its admission now. It takes note that it does.
 func (s *Seeker) Applies() bool {
-	if !isDue(s.out.Now(), s.appliedAt) {
+	if !s.out.Passed(seekEvery, s.appliedAt) {
 		return false
 	}
 	s.appliedAt = s.out.Now()
 	return true
-}
-
-func isDue(now, last time.Time) bool {
-	since := now.Sub(last)
-	return since < 0 || since >= seekEvery
 }
 
 // GivesWay reports whether the cluster of this peer gives way to another one that was first met at that time, where

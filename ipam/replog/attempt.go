@@ -42,12 +42,11 @@ func (l *Log) Run() {
 		}
 		return
 	}
-	now := l.out.Now()
 	switch phase := a.proposer.Phase(); {
-	case phase == paxos.Lost && !now.Before(a.retryAt):
+	case phase == paxos.Lost && !l.out.Now().Before(a.retryAt):
 		l.begin()
 	case phase == paxos.Lost, phase == paxos.Decided:
-	case now.Sub(a.askedAt) >= repeatAfter || now.Before(a.askedAt):
+	case l.out.Passed(repeatAfter, a.askedAt):
 		l.askVoters(a.request)
 	}
 }

@@ -214,7 +214,7 @@ const pullAgain = 500 * time.Millisecond
 
 // Pull asks a peer that knows later slots for them, one peer at a time.
 func (l *Log) Pull(from peer.ID) {
-	if since := l.out.Now().Sub(l.pulledAt); from == l.self || l.IsOutdated() || !l.peers.MayFollow() || since >= 0 && since < pullAgain {
+	if from == l.self || l.IsOutdated() || !l.peers.MayFollow() || !l.out.Passed(pullAgain, l.pulledAt) {
 		return
 	}
 	l.pulledAt = l.out.Now()

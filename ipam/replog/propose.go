@@ -230,7 +230,7 @@ func (l *Log) IsUnsent() bool {
 	if len(q.open) == 0 {
 		return false
 	}
-	if late := l.out.Now().Sub(q.sentAt); late >= patience || late < 0 {
+	if l.out.Passed(patience, q.sentAt) {
 		q.sentAt, q.sent = l.out.Now(), false
 		q.tries++
 	}

@@ -25,7 +25,7 @@ const (
 // was refused and there is something now; and any other change after a while, since by it they count what is held.
 func (t *Trade) Announce(pools iter.Seq2[*chronicle.Pool, *space.Space]) {
 	now := t.out.Now()
-	due := now.Sub(t.announcedAt) >= announceEvery || now.Before(t.announcedAt)
+	due := t.out.Passed(announceEvery, t.announcedAt)
 	if !due && len(t.begged) == 0 {
 		return
 	}
@@ -34,7 +34,8 @@ func (t *Trade) Announce(pools iter.Seq2[*chronicle.Pool, *space.Space]) {
 		k := t.stock(p.Key)
 		is := wire.Spare{Pool: p.Key, Free: s.Spare(), Resting: s.Resting(now, t.cfg.Rest)}
 		wanted := t.begged[p.Key] && is.Free > 0
-		if !wanted && (!due || k.isAnnounced && !changedMuch(k.announced, is) && !k.isMiscounted(is, now)) {
+		miscounted := k.announced != is && t.out.Passed(countEvery, k.announcedAt) // by the others
+		if !wanted && (!due || k.isAnnounced && !changedMuch(k.announced, is) && !miscounted) {
 			continue
 		}
 		delete(t.begged, p.Key)
@@ -49,11 +50,6 @@ func (t *Trade) Announce(pools iter.Seq2[*chronicle.Pool, *space.Space]) {
 	if len(v.Pools) > 0 {
 		t.out.Send(peer.None, v)
 	}
-}
-
-// isMiscounted reports whether others have counted what is held in a pool wrongly for long enough.
-func (k *stock) isMiscounted(is wire.Spare, now time.Time) bool {
-	return k.announced != is && (now.Sub(k.announcedAt) >= countEvery || now.Before(k.announcedAt))
 }
 
 // changedMuch reports whether others should hear of a change: always while little is left, else when it is an eighth.

@@ -133,7 +133,7 @@ func (t *Trade) giveUp(q question, a *asking) {
 	if !a.granted.Empty() {
 		limit = grantTime
 	}
-	if since := t.out.Now().Sub(a.since); a.peer != peer.None && (since >= limit || since < 0) {
+	if a.peer != peer.None && t.out.Passed(limit, a.since) {
 		a.silent[a.peer] = t.out.Now()
 		t.noteAnswer(q.pool, a.peer, "silent")
 		a.peer = peer.None

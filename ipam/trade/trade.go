@@ -78,14 +78,13 @@ func (t *Trade) DropPool(k chronicle.PoolKey) {
 
 // Prune forgets the questions that nobody asks any more, and the answers that nobody will ask for again.
 func (t *Trade) Prune() {
-	now := t.out.Now()
 	for q, a := range t.questions {
-		if since := now.Sub(a.used); since >= forgetAsking || since < 0 {
+		if t.out.Passed(forgetAsking, a.used) {
 			delete(t.questions, q)
 		}
 	}
 	for k, g := range t.granted {
-		if now.Sub(g.at) >= keepGranted {
+		if t.out.Now().Sub(g.at) >= keepGranted {
 			delete(t.granted, k)
 		}
 	}

@@ -196,10 +196,7 @@ func (w *Warnings) which(such func(netip.Addr, warning) bool) (out []netip.Addr)
 }
 
 // IsDue reports whether this peer, if it has to warn the others, is to do so now.
-func (w *Warnings) IsDue() bool {
-	since := w.out.Now().Sub(w.sent)
-	return since < 0 || since >= Every
-}
+func (w *Warnings) IsDue() bool { return w.out.Passed(Every, w.sent) }
 
 // Sent takes note that this peer has warned all others.
 func (w *Warnings) Sent() { w.sent = w.out.Now() }
