@@ -131,17 +131,6 @@ func TestCompletes(t *testing.T) {
 	}
 }
 
-// Others are asked again twice a second.
-func TestIsDue(t *testing.T) {
-	s := begin(t)
-	s.check.Asked()
-	for at, due := range map[time.Duration]bool{499 * time.Millisecond: false, 500 * time.Millisecond: true, -1: true} {
-		if s.at(at); s.check.IsDue() != due {
-			t.Errorf("after %v: due is %v", at, !due)
-		}
-	}
-}
-
 // A step is late behind the time that the machine asked for, or the next alarm behind a grant.
 func TestWatch(t *testing.T) {
 	var out effect.Out

@@ -11,9 +11,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/rule"
 )
 
-// askEvery is how often a peer asks those that have not answered.
-const askEvery = 500 * time.Millisecond
-
 // Check is the boot check, with the [Watch] that tells when it is to begin anew. Use [New].
 type Check struct {
 	Watch
@@ -23,8 +20,7 @@ type Check struct {
 	until    time.Time
 	question uint64             // tells answers to this check from others, which may lie in the sockets of a suspended host
 	knows    map[peer.ID]uint64 // up to which slot each peer that has answered may know what was decided; this peer counts, too
-	askedAt  time.Time
-	alone    bool // the last one ended without a majority, and none has spoken to this peer since
+	alone    bool               // the last one ended without a majority, and none has spoken to this peer since
 }
 
 // New returns a check that does not run.
@@ -127,12 +123,6 @@ func (c *Check) Look(v cluster.View, undecided, outdated, mayAlone bool) (ends b
 	c.Stop()
 	return true
 }
-
-// Asked takes note that all peers which have not answered are asked now.
-func (c *Check) Asked() { c.askedAt = c.out.Now() }
-
-// IsDue reports whether these peers are to be asked again.
-func (c *Check) IsDue() bool { return c.out.Passed(askEvery, c.askedAt) }
 
 // MeetMajority ends that this peer is alone, once a majority of its cluster has spoken to this start of it: what was
 // given up meanwhile it learns from them. It reports whether it did.

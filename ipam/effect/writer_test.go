@@ -188,3 +188,15 @@ func TestNow(t *testing.T) {
 		}
 	}
 }
+
+// A time that lies ahead is one from before somebody set the clock back.
+func TestPassed(t *testing.T) {
+	var out effect.Out
+	w := effect.NewWriter(&out)
+	at := time.Unix(100, 0)
+	for after, passed := range map[time.Duration]bool{499 * time.Millisecond: false, 500 * time.Millisecond: true, -1: true, 0: false} {
+		if w.Reset(at.Add(after)); w.Passed(500*time.Millisecond, at) != passed {
+			t.Errorf("after %v: passed is %v", after, !passed)
+		}
+	}
+}

@@ -29,8 +29,8 @@ const (
 	// foundAfter is how long a peer waits for the others once it could found a cluster with those that it has met, so that
 	// more of them are in it from the start.
 	foundAfter = time.Second
-	// seekEvery is how often a peer that is in no roster looks for a cluster, or asks to be admitted.
-	seekEvery = time.Second
+	// applyEvery is how often a peer that is in no roster asks to be admitted.
+	applyEvery = time.Second
 	// stubborn is for how long a foreign cluster must have been met before it is taken for one that does not give way.
 	stubborn = 5 * time.Second
 	// strayAfter is for how long nobody of a cluster must be there before a peer that is about to join it turns from it.
@@ -54,7 +54,6 @@ type Seeker struct {
 	enoughSince time.Time                  // since when it could found a cluster with those that it has met
 	gaveWay     time.Time                  // when it last dissolved its cluster, or started after that; zero: never
 	lonely      time.Time                  // since when nobody is left in the cluster that it is about to join; zero: somebody is
-	calledAt    time.Time
 	appliedAt   time.Time
 }
 
@@ -339,15 +338,9 @@ func (s *Seeker) enough(v cluster.View) bool {
 	return v.Now.Sub(s.enoughSince) >= wait
 }
 
-// Called takes note that this peer says hello to all that it knows.
-func (s *Seeker) Called() { s.calledAt = s.out.Now() }
-
-// CallsAgain reports whether a peer without a cluster is to say hello to all that it knows.
-func (s *Seeker) CallsAgain() bool { return s.out.Passed(seekEvery, s.calledAt) }
-
 // Applies reports whether a peer that is in no roster is to ask for its admission now. It takes note that it does.
 func (s *Seeker) Applies() bool {
-	if !s.out.Passed(seekEvery, s.appliedAt) {
+	if !s.out.Passed(applyEvery, s.appliedAt) {
 		return false
 	}
 	s.appliedAt = s.out.Now()

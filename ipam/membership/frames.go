@@ -227,7 +227,7 @@ func (s *Membership) CheckBoot() {
 		s.news = true
 		return
 	}
-	if s.Check.IsDue() {
+	if s.out.Passed(askEvery, s.greetedAt) {
 		s.greetAll()
 	}
 }
@@ -258,10 +258,16 @@ func (s *Membership) Granted() {
 	}
 }
 
+const (
+	// askEvery is how often a peer that checks its database says hello to those that have not answered.
+	askEvery = 500 * time.Millisecond
+	// callEvery is how often a peer without a cluster says hello to all that it knows.
+	callEvery = time.Second
+)
+
 // greetAll says hello to all that this peer knows.
 func (s *Membership) greetAll() {
-	s.Check.Asked()
-	s.Seeker.Called()
+	s.greetedAt = s.out.Now()
 	for _, id := range s.View().Known() {
 		// Who has just said who it is need not be asked again while a cluster is looked for, only for the answer to a boot check.
 		if v := s.View(); !s.IsChecking() && v.Fresh(v.Of(id).Met, cluster.ReachTime) {

@@ -48,7 +48,7 @@ func (s *Membership) Seek() Founding {
 	switch {
 	case s.Wish.HasLeft() || s.IsSuspended():
 	case s.state.Slot == 0:
-		if s.Seeker.CallsAgain() {
+		if s.out.Passed(callEvery, s.greetedAt) {
 			s.greetAll()
 		}
 		if s.Seeker.HasLooked(s.View()) {

@@ -41,13 +41,14 @@ type Config struct {
 
 // Membership is whether, and as what, this peer takes part in its cluster. Use [New]. It is not safe for concurrent use.
 type Membership struct {
-	cfg    Config
-	out    *effect.Writer
-	engine *engine.Engine
-	log    *replog.Log
-	state  *chronicle.State // the log's
-	viewed time.Time        // the time of a view, see [Membership.At]; zero: that of the step
-	news   bool             // see [Membership.TakeNews]
+	cfg       Config
+	out       *effect.Writer
+	engine    *engine.Engine
+	log       *replog.Log
+	state     *chronicle.State // the log's
+	viewed    time.Time        // the time of a view, see [Membership.At]; zero: that of the step
+	news      bool             // see [Membership.TakeNews]
+	greetedAt time.Time        // when this peer last said hello to all that it knows
 
 	contacts   *cluster.Contacts
 	admissions formation.Admissions

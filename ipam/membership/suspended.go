@@ -132,18 +132,17 @@ func (s *Membership) knowsNobody() bool {
 
 // Contact is another peer as a former peer of this host knew it.
 type Contact struct {
-	ID    peer.ID
-	Name  peer.Name
-	Addr  string    // where it was last, as the carrier wrote it; empty if that is not known
-	Boot  peer.Boot // its latest start, 0 if the former peer never heard of one
-	Nonce uint64
+	ID            peer.ID
+	Name          peer.Name
+	Addr          string // where it was last, as the carrier wrote it; empty if that is not known
+	cluster.Start        // its latest one; zero if the former peer never heard of one
 }
 
 // Contacts returns the other peers that this one knows, for who starts over.
 func (s *Membership) Contacts() (out []Contact) {
 	for _, id := range s.View().Known() {
 		if c := s.contacts.Of(id); c.Addr != "" || c.Start.Boot != 0 {
-			out = append(out, Contact{ID: id, Name: c.Name, Addr: c.Addr, Boot: c.Start.Boot, Nonce: c.Start.Nonce})
+			out = append(out, Contact{ID: id, Name: c.Name, Addr: c.Addr, Start: c.Start})
 		}
 	}
 	return out
@@ -156,10 +155,10 @@ func (s *Membership) Remember(contacts []Contact) {
 			c.Addr = ""
 		}
 		if s.lacks(rule.Starts) {
-			c.Boot, c.Nonce = 0, 0
+			c.Start = cluster.Start{}
 		}
 		if c.ID != s.Self() && c.ID != peer.None {
-			s.contacts.Remember(c.ID, c.Name, c.Addr, cluster.Start{Boot: c.Boot, Nonce: c.Nonce})
+			s.contacts.Remember(c.ID, c.Name, c.Addr, c.Start)
 		}
 	}
 }
