@@ -91,7 +91,8 @@ func (s *site) mayBeGivenUp() bool {
 
 // bare reports whether the host has nothing that is lost with it, and the others do without it.
 func (s *site) bare() bool {
-	if !s.mayBeGivenUp() || len(s.engine.networks) > 0 || slices.ContainsFunc(s.engine.containers, func(x *container) bool { return x.running }) {
+	runs := slices.ContainsFunc(s.engine.containers, func(x *container) bool { return x.running })
+	if runs || len(s.engine.networks) > 0 || !s.mayBeGivenUp() {
 		return false
 	}
 	for i, u := range s.c.oracle.use {

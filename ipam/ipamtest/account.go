@@ -56,7 +56,8 @@ func (c *cluster) account() {
 		}
 		for _, v := range p.Reserved {
 			// Kept for a container that has had it: its peer's, and handed to nobody else.
-			if t, _ := p.Ring.At(v.Range.Start); t.Owner != ring.Reserved && c.oracle.state.Member(t.Owner) != nil && !c.heldByMember(p, v.Range.Start) {
+			t, _ := p.Ring.At(v.Range.Start)
+			if t.Owner != ring.Reserved && c.oracle.state.Member(t.Owner) != nil && !c.heldByMember(p, v.Range.Start) {
 				a.Reserved += uint64(v.Range.Size())
 			}
 		}

@@ -203,7 +203,8 @@ func (c *cluster) noConflict() {
 	for s := range c.running() {
 		for _, p := range s.machine.Status(s.clock()).Problems {
 			// A pool that it has not was made while the engine answered nothing, and taken for one that it has.
-			if made := c.count["blind"] > 0 && strings.Contains(p.Text, "has no pool"); p.Code == "conflict" && s.cfg.AwaitInventory && !made && !c.twoHave(s, p.Text) {
+			made := c.count["blind"] > 0 && strings.Contains(p.Text, "has no pool")
+			if p.Code == "conflict" && s.cfg.AwaitInventory && !made && !c.twoHave(s, p.Text) {
 				c.fail("told", "%s says at rest: %s", s, p.Text)
 			}
 		}

@@ -172,7 +172,8 @@ func (e *engine) makeNetwork(n *network) {
 	if !e.s.cfg.AwaitInventory && (slices.ContainsFunc(e.networks, like) || slices.ContainsFunc(e.parting, like)) {
 		return // nobody could tell it from a replay of the other (docs/limits.md)
 	}
-	if pool := n.request.Pool; pool.IsValid() && e.lists == e.unlisted && c.oracle.state.PoolOf(pool) == nil && len(c.oracle.state.Overlapping(pool)) > 0 {
+	pool, state := n.request.Pool, c.oracle.state
+	if pool.IsValid() && e.lists == e.unlisted && state.PoolOf(pool) == nil && len(state.Overlapping(pool)) > 0 {
 		return // nor whether an engine that has just started, and has answered nothing yet, has it (docs/limits.md)
 	}
 	e.networks = append(e.networks, n)

@@ -52,7 +52,8 @@ func (c *cluster) goesOn(lost, leaves *site) bool {
 	}
 	for _, s := range c.sites {
 		// What only the one who is lost knows is lost with it.
-		if s != lost && s.machine != nil && s.cast == nil && s.settled && !s.isElsewhere(c.oracle.state) && !c.stateGoesOn(s.machine.State(), lost, leaves) {
+		knows := s != lost && s.machine != nil && s.cast == nil && s.settled && !s.isElsewhere(c.oracle.state)
+		if knows && !c.stateGoesOn(s.machine.State(), lost, leaves) {
 			return false
 		}
 	}

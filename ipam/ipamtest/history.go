@@ -149,7 +149,8 @@ func (o *oracle) outcome(h *history, out chronicle.Outcome) {
 	o.c.count[name]++
 	key := effect{out.Command.Author, out.Command.Number}
 	if before, twice := h.effects[key]; twice {
-		o.c.fail("I7", "command %d of %s has effect in slot %d and again in slot %d: %v", key.number, o.c.peerText(key.author), before, h.state.Slot, out.Command.Action)
+		o.c.fail("I7", "command %d of %s has effect in slot %d and again in slot %d: %v",
+			key.number, o.c.peerText(key.author), before, h.state.Slot, out.Command.Action)
 	}
 	h.effects[key] = h.state.Slot
 	o.identified(out)

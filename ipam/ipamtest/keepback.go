@@ -51,8 +51,8 @@ func (c *cluster) order(s *site, p *chronicle.Pool, first, n int, kind chronicle
 				return no.First.Compare(a) <= 0 && a.Compare(no.Last) <= 0
 			})
 			i := first + k
-			if r := reservationIn(c.oracle.state, subnet, a); collides || c.oracle.unsure[i] || r != nil && r.Kind.Fixed() { // nobody gets it as long as there is the pool
-				continue
+			if r := reservationIn(c.oracle.state, subnet, a); collides || c.oracle.unsure[i] || r != nil && r.Kind.Fixed() {
+				continue // of a fixed one: nobody gets it as long as there is the pool
 			}
 			if u := c.oracle.use[i]; u.on != nil && u == before[k] && !c.wasNamed(u.name, name) {
 				c.fail("I1", "%v is kept back for %q, while %s on %s uses it", a, name, u.name, u.on)
@@ -149,7 +149,8 @@ func (o *oracle) keepAgain() {
 	for _, s := range o.c.sites {
 		for _, n := range s.engine.networks {
 			p := o.state.PoolOf(n.Pool)
-			if !n.givenUp || s.outside || p == nil || !p.UsedBy(s.id) || slices.ContainsFunc(n.keeps(), func(a netip.Addr) bool { return !o.keepsBack(n.Pool, a) }) {
+			lacks := func(a netip.Addr) bool { return !o.keepsBack(n.Pool, a) }
+			if !n.givenUp || s.outside || p == nil || !p.UsedBy(s.id) || slices.ContainsFunc(n.keeps(), lacks) {
 				continue
 			}
 			n.givenUp = false

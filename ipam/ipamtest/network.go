@@ -71,9 +71,14 @@ func (c *cluster) delay() time.Duration {
 	return d
 }
 
+// reaches reports whether what one host sends gets to the other.
+func (c *cluster) reaches(from, to *site) bool {
+	return !c.cut[[2]*site{from, to}] && from.offline <= c.now && to.offline <= c.now
+}
+
 func (c *cluster) deliver(l letter) {
 	from, to := l.from, l.to
-	if c.cut[[2]*site{from, to}] || from.offline > c.now || to.offline > c.now || to.machine == nil || l.id != to.id && !c.w.Astray {
+	if !c.reaches(from, to) || to.machine == nil || l.id != to.id && !c.w.Astray {
 		return
 	}
 	f, err := wire.Decode(l.frame)
@@ -110,7 +115,7 @@ func (s *site) probe() {
 		}
 	}
 	t := c.sites[i]
-	answers := t.machine != nil && t.stopped <= c.now && !c.cut[[2]*site{s, t}] && !c.cut[[2]*site{t, s}] && s.offline <= c.now && t.offline <= c.now
+	answers := t.machine != nil && t.stopped <= c.now && c.reaches(s, t) && c.reaches(t, s)
 	if !c.calm && !c.beginning && c.chance(c.w.Suspect) {
 		answers = false
 	}

@@ -92,7 +92,8 @@ func (e *engine) replayEndpoint(t *script, x *container, k int) {
 // engine asks for that again: engines before 29 do not survive an error.
 func (e *engine) served(n *network) func(ipam.Reply, bool) {
 	s, id := e.s, n.ID()
-	if s.machine == nil || n.users == 0 || !slices.ContainsFunc(s.machine.Status(s.clock()).Networks, func(had ipam.NetStatus) bool { return had.ID == id }) {
+	has := func(net ipam.NetStatus) bool { return net.ID == id }
+	if s.machine == nil || n.users == 0 || !slices.ContainsFunc(s.machine.Status(s.clock()).Networks, has) {
 		return nil
 	}
 	s.c.count["asked again below containers"]++
@@ -199,7 +200,8 @@ func (e *engine) askAgain(t *script, n *network) {
 			check = e.served(n)
 		}
 		if r, ok := t.askChecked(e.s, q, check); !ok || r.Err != nil {
-			if k > 0 && (ok || e.s.cfg.AwaitInventory) { // else the process that starts would believe that the network is gone: nobody lists it (docs/limits.md)
+			// Without lists a process that starts then would believe that the network is gone (docs/limits.md).
+			if k > 0 && (ok || e.s.cfg.AwaitInventory) {
 				t.ask(e.s, &ipam.PoolRelease{Network: n.Network})
 			}
 			return
