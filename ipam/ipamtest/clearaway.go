@@ -22,34 +22,7 @@ func (c *cluster) clearAway() {
 		return // without lists nobody tells of a release that was lost
 	}
 	c.tracef("all is removed")
-	for _, s := range c.sites {
-		for _, x := range s.engine.containers {
-			switch {
-			case x.busy || !x.running || s.machine == nil:
-			case c.rnd.IntN(3) > 0:
-				s.engine.stop(x)
-			default:
-				s.engine.ended(x)
-				s.engine.off(x)
-			}
-		}
-	}
-	c.pass(30 * time.Second)
-	for _, s := range c.sites {
-		e := &s.engine
-		for _, n := range slices.Clone(e.networks) {
-			switch {
-			case !n.ready || n.users > 0:
-				c.fail("test", "%s has a network that cannot be removed: %+v, %+v", s, n, e.containers)
-				return
-			case c.rnd.IntN(3) > 0:
-				e.giveBack(n)
-			default:
-				e.lose(n)
-			}
-		}
-	}
-	c.pass(30 * time.Second)
+	c.emptyEngines()
 	c.endOrders()
 	c.pass(30 * time.Second) // what was kept back may be a host's own
 	for _, s := range c.sites {
@@ -82,6 +55,37 @@ func (c *cluster) clearAway() {
 		c.takeAll()
 	}
 	c.removePools()
+}
+
+// emptyEngines has users remove all containers, then all networks, some of them while the plugin does not hear it.
+func (c *cluster) emptyEngines() {
+	for _, s := range c.sites {
+		for _, x := range s.engine.containers {
+			switch {
+			case x.busy || !x.running:
+			case c.rnd.IntN(3) > 0:
+				s.engine.stop(x)
+			default:
+				s.engine.ended(x)
+				s.engine.off(x)
+			}
+		}
+	}
+	c.pass(30 * time.Second)
+	for _, s := range c.sites {
+		e := &s.engine
+		for _, n := range slices.Clone(e.networks) {
+			switch {
+			case !n.ready || n.users > 0:
+				c.fail("test", "%s has a network that cannot be removed: %+v, %+v", s, n, e.containers)
+			case c.rnd.IntN(3) > 0:
+				e.giveBack(n)
+			default:
+				e.lose(n)
+			}
+		}
+	}
+	c.pass(30 * time.Second)
 }
 
 // endOrders ends what operators keep back.
