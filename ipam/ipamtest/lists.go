@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
 )
 
 // look has the plugin's process compare what it holds with what there is. The engine is asked after the inventory has begun, and
@@ -185,7 +186,7 @@ func (s *site) own() netip.Addr {
 	if !lan.IsValid() || s.lanAddr.IsValid() {
 		return s.lanAddr
 	}
-	return s.c.list[s.c.addrs[lan.Addr()]:][sizeOf(lan)-3-s.index]
+	return addr.Nth(lan, addr.Offset(addr.Size(lan))-3-addr.Offset(s.index))
 }
 
 // toldOwn reports whether the host's process, if there is one, has had the time to hear of the address that the host has on the
@@ -195,7 +196,7 @@ func (s *site) toldOwn() bool { return s.c.now-max(s.roamed, s.stopped) > time.M
 // roam gives a host another address on its LAN, one that no other has.
 func (c *cluster) roam() {
 	s := one(c.rnd, c.sites...)
-	a := c.list[c.addrs[c.w.LAN.Addr()]:][sizeOf(c.w.LAN)-3-c.rnd.IntN(12)]
+	a := addr.Nth(c.w.LAN, addr.Offset(addr.Size(c.w.LAN))-3-addr.Offset(c.rnd.IntN(12)))
 	if slices.ContainsFunc(c.sites, func(t *site) bool { return t.own() == a }) || s.dead || s.machine == nil {
 		return
 	}

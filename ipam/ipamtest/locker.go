@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
 )
 
 // Operation is what a locker asked for, and what it was told, in true time since the beginning.
@@ -74,7 +75,7 @@ func (l *locker) lock() {
 	c := l.s.c
 	// No network takes any of the upper half of the pool, and behind its middle lie those that are popular with everybody.
 	pool := c.w.Subnets[0]
-	l.busy, l.address = true, c.list[c.addrs[pool.Addr()]:][sizeOf(pool)*3/4+c.rnd.IntN(lockable)]
+	l.busy, l.address = true, addr.Nth(pool, addr.Offset(addr.Size(pool)*3/4)+addr.Offset(c.rnd.IntN(lockable)))
 	op := Operation{Who: l.name, Address: l.address, Call: c.now}
 	l.s.call(&ipam.ClientRequest{Pool: pool.String(), ID: l.name, Address: l.address}, func(r ipam.Reply, ok bool) {
 		ok = ok && !l.lost

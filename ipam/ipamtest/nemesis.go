@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
@@ -330,14 +329,4 @@ func (c *cluster) anyMember() string {
 		return one(c.rnd, roster...).ID.String()
 	}
 	return one(c.rnd, c.sites...).id.String()
-}
-
-// owns reports whether a peer owns space.
-func (c *cluster) owns(id peer.ID) bool {
-	return slices.ContainsFunc(c.oracle.state.Pools, func(p *chronicle.Pool) bool {
-		for range p.Ring.OwnedBy(id) {
-			return true
-		}
-		return false
-	})
 }

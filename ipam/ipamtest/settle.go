@@ -231,7 +231,7 @@ func (c *cluster) standing() string {
 // quarantined says which peer was evicted and owns space, but those on some hosts; empty if there is none.
 func (c *cluster) quarantined(but func(s *site) bool) string {
 	for _, g := range c.oracle.state.Former {
-		if !g.Forgotten && c.owns(g.ID) && !but(c.hostOf(g.ID)) {
+		if !g.Forgotten && c.oracle.state.OwnedBy(g.ID) > 0 && !but(c.hostOf(g.ID)) {
 			return g.ID.Short() + " was evicted and owns space"
 		}
 	}

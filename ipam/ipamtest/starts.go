@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
@@ -246,7 +247,7 @@ func (e *engine) restartOne(t *script) {
 	var a netip.Addr
 	switch c.rnd.IntN(4) {
 	case 0:
-		a = c.list[c.addrs[n.Pool.Addr()]:][c.rnd.IntN(sizeOf(n.Pool))]
+		a = addr.Nth(n.Pool, addr.Offset(c.rnd.IntN(int(addr.Size(n.Pool)))))
 	case 1:
 		if had := e.has(n.Pool); len(had) > 0 {
 			a = one(c.rnd, had...)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
 )
 
 // client is a holder outside Docker.
@@ -228,16 +229,13 @@ func (e *engine) loop(x *container, end endpoint) {
 
 // wanted draws the address of a claim.
 func (c *cluster) wanted(pool netip.Prefix) netip.Addr {
-	n := sizeOf(pool)
+	n := int(addr.Size(pool))
 	k := c.rnd.IntN(n)
 	if c.w.Popular {
 		k = (n/2 + c.rnd.IntN(3)) % n
 	}
-	return c.list[c.addrs[pool.Addr()]:][k]
+	return addr.Nth(pool, addr.Offset(k))
 }
-
-// sizeOf is how many addresses a subnet has.
-func sizeOf(subnet netip.Prefix) int { return 1 << (subnet.Addr().BitLen() - subnet.Bits()) }
 
 // claimed returns what a caller claims that would have claimed a: now and then an address that waits for its release.
 func (c *cluster) claimed(pool netip.Prefix, a netip.Addr) netip.Addr {

@@ -262,7 +262,7 @@ func (w *Weather) drawShape(rnd *rand.Rand) {
 // drawLAN has a subnet be the LAN of the hosts, if one is large enough. Where all databases are lost there is none: a host that
 // came to the LAN when another had its address already may be the first to have that.
 func (w *Weather) drawLAN(rnd *rand.Rand) {
-	i := slices.IndexFunc(w.Subnets, func(p netip.Prefix) bool { return p.Addr().Is4() && sizeOf(p) >= 32 })
+	i := slices.IndexFunc(w.Subnets, func(p netip.Prefix) bool { return p.Addr().Is4() && addr.Size(p) >= 32 })
 	if i >= 0 && rnd.IntN(4) == 0 && *w.fault("collapses") == 0 {
 		w.LAN = w.Subnets[i]
 	}
