@@ -285,7 +285,5 @@ func (c *cluster) collapse() {
 
 // begins reports whether a host is not in the new cluster yet, or has yet to take in what it has.
 func (s *site) begins() bool {
-	return !s.dead && (!s.settled || s.machine == nil || slices.ContainsFunc(s.machine.Status(s.clock()).Problems, func(p ipam.Problem) bool {
-		return p.Code == "others-unlisted" || p.Code == "inventory-awaited"
-	}))
+	return !s.dead && (!s.settled || s.machine == nil || s.machine.AwaitsLists())
 }
