@@ -28,7 +28,7 @@ type Arrival struct {
 func (s *Membership) Admit(f *wire.Frame, seat int) (a Arrival) {
 	is := cluster.Start{Boot: f.Boot, Nonce: f.Nonce}
 	if f.From == s.Self() {
-		s.stopIf(s.Suspension.TakeDouble(s.own(), is))
+		s.stopIf(s.Suspension.TakeDouble(is))
 		return a
 	}
 	if f.To != s.Self() && f.To != peer.None {
@@ -36,7 +36,7 @@ func (s *Membership) Admit(f *wire.Frame, seat int) (a Arrival) {
 	}
 	s.contacts.TakeSeat(f.From, seat)
 	if twin, ok := f.Body.(wire.Twin); ok {
-		s.stopIf(s.Suspension.TakeTwin(s.View(), s.own(), f.From, twin))
+		s.stopIf(s.Suspension.TakeTwin(s.View(), f.From, twin))
 		return a
 	}
 	// A frame of an earlier start is late, or the sender's database went back in time or was copied. The sender can tell, so
@@ -73,7 +73,7 @@ func (s *Membership) Take(f *wire.Frame) (actions []chronicle.Action, taken bool
 		s.meet(f.From, b.Hello)
 		return s.takeWelcome(f, b), true
 	case wire.Copied:
-		s.takeCopied(f.From, b)
+		s.takeLatest(s.Suspension.TakeCopied(s.View(), f.From, b))
 	case wire.Join:
 		return s.takeJoin(f, b), true
 	case wire.UsedUp:
@@ -159,6 +159,7 @@ func (s *Membership) TakeSeat(seat int) {
 func (s *Membership) Begin() {
 	s.Me.Begin(s.cfg.Rand, formation.NewID)
 	s.log.Begin(s.Self(), s.Me.Boot())
+	s.Suspension.Begin(cluster.Start{Boot: s.Me.Boot(), Nonce: s.Me.Nonce()})
 	s.saveIdentity()
 	s.engine.Start(s.Me.Nonce())
 	s.NewDB.Start()
@@ -169,7 +170,7 @@ func (s *Membership) Begin() {
 }
 
 func (s *Membership) saveIdentity() {
-	s.Me.Save(s.Suspension.LatestBoot(s.Me.Boot()), s.cfg.Name, s.cfg.Machine)
+	s.Me.Save(s.Suspension.LatestBoot(), s.cfg.Name, s.cfg.Machine)
 }
 
 // Open finds out whether the database may be used, after [Membership.Begin]. strays says that an earlier release has applied the
@@ -308,10 +309,7 @@ func (s *Membership) welcome(to peer.ID, question uint64) {
 
 // takeWelcome counts an answer to this peer's hello.
 func (s *Membership) takeWelcome(f *wire.Frame, w wire.Welcome) []chronicle.Action {
-	s.takeCopied(f.From, wire.Copied{Boot: s.Me.Boot(), Nonce: s.Me.Nonce(), KnownBoot: w.Boot, KnownNonce: w.Nonce})
-	if s.Me.Is(w.Boot, w.Nonce) {
-		s.Suspension.Accept(f.From)
-	}
+	s.takeLatest(s.Suspension.TakeLatest(s.View(), f.From, cluster.Start{Boot: w.Boot, Nonce: w.Nonce}))
 	if (f.Cluster != s.state.Cluster || !s.Me.Is(w.Boot, w.Nonce)) && !s.lacks(rule.Counted) {
 		return nil // who is in no cluster knows nothing of this one
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/suspend"
-	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // IsSuspended reports whether this peer is suspended: its database must not be used as it stands, and an operator has to decide.
@@ -27,14 +26,8 @@ func (s *Membership) stopIf(suspended bool) {
 	}
 }
 
-// own is this start of this peer.
-func (s *Membership) own() cluster.Start {
-	return cluster.Start{Boot: s.Me.Boot(), Nonce: s.Me.Nonce()}
-}
-
-// takeCopied learns that a peer refuses this one.
-func (s *Membership) takeCopied(from peer.ID, q wire.Copied) {
-	surpassed, suspended := s.Suspension.TakeCopied(s.View(), s.own(), from, q)
+// takeLatest follows what another peer says of the latest start of this one, see [suspend.Suspension.TakeLatest].
+func (s *Membership) takeLatest(surpassed, suspended bool) {
 	if surpassed {
 		s.saveIdentity()
 	}

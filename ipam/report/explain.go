@@ -115,7 +115,13 @@ func (p *Picture) explainOwner(e *Explanation, t ring.Token) {
 
 // explainState says what became of the address, and what can be done.
 func (p *Picture) explainState(e *Explanation, pool *Pool, o addr.Offset) {
-	rec := pool.Space.Lookup(o)
+	rec, away := pool.Space.Lookup(o), "" // how to reach the host of the address, or to release it
+	switch t, _ := pool.Ring.At(o); e.OwnedHow {
+	case "evicted":
+		away = sentence.BringBack(p.ref(t.Owner))
+	case "unreachable":
+		away = sentence.Away(p.ref(t.Owner))
+	}
 	switch {
 	case rec.State == space.Held && rec.Kind != space.Kept:
 		e.Verdict = "is held by " + sentence.Holder(p.Name, rec.Holder, rec.Since)
@@ -126,8 +132,8 @@ func (p *Picture) explainState(e *Explanation, pool *Pool, o addr.Offset) {
 		if e.OwnedHow != "" && e.OwnedHow != "self" {
 			e.Verdict += ", and is in a range of " + e.Owner
 		}
-		if ends := p.explainAway(e, pool, o); ends != "" {
-			e.Next = ends + "; " + e.Next
+		if away != "" {
+			e.Next = away + "; " + e.Next
 		}
 	case pool.Space.Mine(o) && !pool.Space.Usable(o):
 		e.Verdict, e.Next = "is this host's, but a decision that may give it away is under way", "try again in a moment; if it stays so, see ringlet status"
@@ -143,27 +149,13 @@ func (p *Picture) explainState(e *Explanation, pool *Pool, o addr.Offset) {
 	case e.OwnedHow == "":
 		e.Verdict = "is free, and owned by no host"
 	case e.OwnedHow == "evicted":
-		e.Verdict = "may be in use on " + e.Owner + ", which was lost and evicted"
-		e.Next = p.explainAway(e, pool, o)
+		e.Verdict, e.Next = "may be in use on "+e.Owner+", which was lost and evicted", away
 	case e.OwnedHow == "unreachable":
-		e.Verdict = "is in a range of " + e.Owner + ", which is unreachable: no other host knows whether it is in use"
-		e.Next = p.explainAway(e, pool, o)
+		e.Verdict, e.Next = "is in a range of "+e.Owner+", which is unreachable: no other host knows whether it is in use", away
 	default:
 		e.Verdict = "is in a range of " + e.Owner + ", which knows whether it is in use"
 		e.Next = fmt.Sprintf("run ringlet explain %v on that host", e.Address)
 	}
-}
-
-// explainAway says how to reach an address, or to release it, whose host was evicted or is unreachable; nothing otherwise.
-func (p *Picture) explainAway(e *Explanation, pool *Pool, o addr.Offset) string {
-	t, _ := pool.Ring.At(o)
-	switch e.OwnedHow {
-	case "evicted":
-		return sentence.BringBack(p.ref(t.Owner))
-	case "unreachable":
-		return sentence.Away(p.ref(t.Owner))
-	}
-	return ""
 }
 
 // explainHolder says what is known of the holder beside who it is.

@@ -31,6 +31,7 @@ func begin() *host {
 	h.w = effect.NewWriter(&h.out)
 	h.view = cluster.View{Contacts: cluster.New(&h.w), Self: one, Name: "nas", State: &chronicle.State{}}
 	h.Suspension = suspend.New(&h.w)
+	h.Begin(own)
 	h.view.State.Apply([]chronicle.Command{{Author: one, Number: 1, Action: chronicle.Found{Cluster: [16]byte{9}, Peers: []chronicle.Founder{
 		{ID: one, Name: "nas", Boot: 1, Machine: 7}, {ID: two, Name: "desk", Boot: 1, Machine: 7},
 	}}}})
@@ -127,22 +128,22 @@ func TestCopies(t *testing.T) {
 	} {
 		h := begin()
 		if c.accepts {
-			h.Accept(two)
+			h.TakeLatest(h.view, two, own)
 		}
-		surpassed, suspends := h.TakeCopied(h.view, own, two, c.said)
+		surpassed, suspends := h.TakeCopied(h.view, two, c.said)
 		if !h.For(c.want) || suspends != (c.want != suspend.None) || h.w.Unposted() != suspends {
 			t.Errorf("%s: reason %d, suspends %v, tells %v", name, h.Reason(), suspends, h.w.Unposted())
 		}
-		if latest := h.LatestBoot(own.Boot); surpassed != (c.want == suspend.Copied) || surpassed && latest != c.said.KnownBoot {
+		if latest := h.LatestBoot(); surpassed != (c.want == suspend.Copied) || surpassed && latest != c.said.KnownBoot {
 			t.Errorf("%s: surpassed %v, and the next start is above %d", name, surpassed, latest)
 		}
 	}
 	h := begin()
-	if h.TakeDouble(own, own) || h.TakeDouble(own, cluster.Start{Boot: 4, Nonce: 9}) || !h.TakeDouble(own, cluster.Start{Boot: 5, Nonce: 8}) {
+	if h.TakeDouble(own) || h.TakeDouble(cluster.Start{Boot: 4, Nonce: 9}) || !h.TakeDouble(cluster.Start{Boot: 5, Nonce: 8}) {
 		t.Error("a frame of its own, or an earlier start, tells of a copy, or that of another start does not")
 	}
 	h = begin()
-	if h.TakeTwin(h.view, own, two, wire.Twin{OtherBoot: 4}) || !h.TakeTwin(h.view, own, two, wire.Twin{OtherBoot: own.Boot, OtherNonce: own.Nonce}) {
+	if h.TakeTwin(h.view, two, wire.Twin{OtherBoot: 4}) || !h.TakeTwin(h.view, two, wire.Twin{OtherBoot: own.Boot, OtherNonce: own.Nonce}) {
 		t.Error("a twin of an earlier start suspends, or that of this one does not")
 	}
 }

@@ -44,6 +44,7 @@ type Suspension struct {
 	rules     rule.Set // that are taken away, in tests
 	reason    Reason
 	why       string           // a sentence: "..., because <why>"
+	own       cluster.Start    // the present one of this peer
 	place     string           // where the database says that it lies
 	surpassed peer.Boot        // the boot of a copy that was started later; the next start is to be above it
 	accepts   map[peer.ID]bool // which peers know this very start as the latest
@@ -53,6 +54,9 @@ type Suspension struct {
 func New(out *effect.Writer) *Suspension {
 	return &Suspension{out: out, accepts: map[peer.ID]bool{}}
 }
+
+// Begin says which start of this peer this is.
+func (s *Suspension) Begin(own cluster.Start) { s.own = own }
 
 // Configure takes rules away, in tests.
 func (s *Suspension) Configure(without rule.Set) { s.rules = without }
@@ -192,26 +196,34 @@ func (s *Suspension) Trust(place string) bool {
 
 const twoRun = "another host runs with the ID of this peer: one of the two databases is a copy of the other"
 
-// Accept takes note that a peer knows this very start of this one as the latest.
-func (s *Suspension) Accept(id peer.ID) { s.accepts[id] = true }
-
-// TakeCopied takes in that a peer refuses this one. If what it refuses is the present start, there is another one that is
-// as good or better, and this database is a copy, or was put back. Each start has a higher boot: after some more a peer
-// that were not suspended for good would pass for the latest. refused says that the present start is meant, and
-// surpassed that the next one has to be above a boot that was not known. suspends is as for [Suspension.Suspend].
-func (s *Suspension) TakeCopied(v cluster.View, own cluster.Start, from peer.ID, q wire.Copied) (surpassed, suspends bool) {
-	is := cluster.Start{Boot: q.Boot, Nonce: q.Nonce}
-	if is != own || q.KnownBoot < own.Boot || q.KnownBoot == own.Boot && q.KnownNonce == own.Nonce {
-		return false, false // it is about an earlier start
+// TakeCopied takes in that a peer refuses a start of this one, for another that it knows.
+func (s *Suspension) TakeCopied(v cluster.View, from peer.ID, q wire.Copied) (surpassed, suspends bool) {
+	if refused := (cluster.Start{Boot: q.Boot, Nonce: q.Nonce}); refused != s.own {
+		return false, false
 	}
-	s.out.Send(from, wire.Twin{Boot: own.Boot, Nonce: own.Nonce, OtherBoot: q.KnownBoot, OtherNonce: q.KnownNonce})
-	why := fmt.Sprintf("%s has heard from another start of this peer (boot %d, here it is %d)", v.NameOf(from), q.KnownBoot, own.Boot)
+	return s.TakeLatest(v, from, cluster.Start{Boot: q.KnownBoot, Nonce: q.KnownNonce})
+}
+
+// TakeLatest takes in which start of this peer another one knows as the latest. If there is one that is as good as the present
+// start or better, this database is a copy, or was put back. Each start has a higher boot: after some more a peer that were not
+// suspended for good would pass for the latest. surpassed says that the next start has to be above a boot that was not known.
+// suspends is as for [Suspension.Suspend].
+func (s *Suspension) TakeLatest(v cluster.View, from peer.ID, latest cluster.Start) (surpassed, suspends bool) {
+	if latest == s.own {
+		s.accepts[from] = true
+		return false, false
+	}
+	if latest.Boot < s.own.Boot {
+		return false, false // it has not heard of this start yet
+	}
+	s.out.Send(from, wire.Twin{Boot: s.own.Boot, Nonce: s.own.Nonce, OtherBoot: latest.Boot, OtherNonce: latest.Nonce})
+	why := fmt.Sprintf("%s has heard from another start of this peer (boot %d, here it is %d)", v.NameOf(from), latest.Boot, s.own.Boot)
 	if !s.accepts[from] {
 		return false, s.Outlive("%s", why)
 	}
-	if q.KnownBoot > s.surpassed {
+	if latest.Boot > s.surpassed {
 		// This database was the latest when it started, so it is no old one. Once the other is gone, one more start is enough.
-		s.surpassed, surpassed = q.KnownBoot, true
+		s.surpassed, surpassed = latest.Boot, true
 	}
 	return surpassed, s.Suspend(Copied, why+": this database is a copy of another host's, or an old one that was put back")
 }
@@ -219,9 +231,9 @@ func (s *Suspension) TakeCopied(v cluster.View, own cluster.Start, from peer.ID,
 // TakeTwin takes in that an earlier start of a peer still runs beside the latest: of this very peer, which then stops,
 // too, since nobody can tell which of the two is the copy, or of the one that answers, whose latest start is told. It
 // reports whether it suspends this peer.
-func (s *Suspension) TakeTwin(v cluster.View, own cluster.Start, from peer.ID, q wire.Twin) bool {
+func (s *Suspension) TakeTwin(v cluster.View, from peer.ID, q wire.Twin) bool {
 	switch other := (cluster.Start{Boot: q.OtherBoot, Nonce: q.OtherNonce}); other {
-	case own:
+	case s.own:
 		return s.Suspend(Copied, twoRun)
 	case v.Of(from).Start:
 		s.out.Send(from, q)
@@ -232,9 +244,9 @@ func (s *Suspension) TakeTwin(v cluster.View, own cluster.Start, from peer.ID, q
 // TakeDouble takes in a frame with this peer's own ID. Its own frames may go in circles, and those of an earlier start be
 // late. A copy of an earlier start that lives is told by others, see [Suspension.TakeTwin]. It reports whether it
 // suspends this peer.
-func (s *Suspension) TakeDouble(own, is cluster.Start) bool {
-	return (is.Boot > own.Boot || is.Boot == own.Boot && is.Nonce != own.Nonce) && s.Suspend(Copied, twoRun)
+func (s *Suspension) TakeDouble(is cluster.Start) bool {
+	return (is.Boot > s.own.Boot || is.Boot == s.own.Boot && is.Nonce != s.own.Nonce) && s.Suspend(Copied, twoRun)
 }
 
-// LatestBoot returns the boot above which the next start has to be, for a start of that boot.
-func (s *Suspension) LatestBoot(boot peer.Boot) peer.Boot { return max(boot, s.surpassed) }
+// LatestBoot returns the boot above which the next start has to be.
+func (s *Suspension) LatestBoot() peer.Boot { return max(s.own.Boot, s.surpassed) }
