@@ -39,7 +39,7 @@ func (m serving) forget(q *ForgetRequest) (Forgetting, error) {
 		}
 		return m.forgetting(gone), nil
 	}
-	if err := m.members.Unheard(id, host{m.Machine}); err != nil {
+	if err := m.members.Unheard(id); err != nil {
 		return Forgetting{}, err
 	}
 	out := m.forgetting(gone)

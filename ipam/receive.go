@@ -35,7 +35,7 @@ func (m *Machine) receive(msg *Message) {
 	case wire.Announce:
 		m.calls.changed = m.trade.TakeAnnounce(f.From, f.Slot, b) || m.calls.changed
 	case wire.Inquire:
-		m.members.Report(f.From, b, host{m})
+		m.members.Report(f.From, b)
 	default:
 		_, welcomes := b.(wire.Welcome)
 		m.calls.changed = m.calls.changed || welcomes && m.isRenewing()

@@ -109,6 +109,7 @@ func (m *Machine) configure(cfg Config) {
 		Config: formation.Config{
 			Plan: m.cfg.Formation, Join: m.cfg.Join, FoundAlone: m.cfg.FoundAlone, Hesitate: m.cfg.Hesitate, Rand: m.cfg.Rand, Rules: f.without,
 		},
+		Host:  host{m},
 		NewDB: newdb.Config{Rules: f.without, Lists: m.cfg.AwaitInventory, AskAt: tendEvery, Untaken: m.hasUntaken},
 		Name:  m.cfg.Name, Zone: m.cfg.Zone, Machine: m.cfg.Machine, Spoken: m.cfg.Spoken,
 		Label: m.cfg.Label, Place: m.cfg.Place, HostBoot: m.cfg.HostBoot,

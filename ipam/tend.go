@@ -66,7 +66,7 @@ func (m *Machine) tend() {
 	m.background(m.members.TellZone()...)
 	alone := m.members.StaysAlone()
 	cutOff := !alone && m.members.View().CutOff()
-	m.members.Tend(host{m}, m.background)
+	m.members.Tend(m.background)
 	for _, p := range m.pools.Sorted() {
 		if !alone {
 			m.survey.Host(p)

@@ -38,15 +38,15 @@ func (s *Membership) Evict(id peer.ID, underWay bool) ([]chronicle.Action, error
 
 // Unheard returns nil if nobody hears from a peer, or has containers in its space, as far as can be asked, and a majority of the
 // voters can; else why that is not known. Where that may pass it is a [sentence.WaitError].
-func (s *Membership) Unheard(id peer.ID, h Host) error {
+func (s *Membership) Unheard(id peer.ID) error {
 	v := s.View()
-	if lives := h.LivesIn(id); lives || v.Present(id) {
+	if lives := s.cfg.Host.LivesIn(id); lives || v.Present(id) {
 		return departure.There(v, id, v.Self, lives)
 	}
 	if !s.mayTell() {
 		return passing("ringlet on %s has just started, and waits for the other hosts and for the engine's list: try again in a moment, and see ringlet status if it fails again", s.cfg.Name)
 	}
-	r := s.departures.Ask(v, id, h.NextQuestion)
+	r := s.departures.Ask(v, id, s.cfg.Host.NextQuestion)
 	switch {
 	case r.IsClear():
 		return nil
@@ -59,8 +59,8 @@ func (s *Membership) Unheard(id peer.ID, h Host) error {
 }
 
 // Report answers whether this peer hears from another one, or has containers in its space, once it can tell.
-func (s *Membership) Report(to peer.ID, q wire.Inquire, h Host) {
-	if heard := s.View().Present(q.Peer) || h.LivesIn(q.Peer); heard || s.mayTell() {
+func (s *Membership) Report(to peer.ID, q wire.Inquire) {
+	if heard := s.View().Present(q.Peer) || s.cfg.Host.LivesIn(q.Peer); heard || s.mayTell() {
 		s.out.Send(to, wire.Report{ID: q.ID, Peer: q.Peer, Heard: heard})
 	}
 }
@@ -208,7 +208,7 @@ func (s *Membership) StaysAlone() bool {
 }
 
 // Tend proposes in the background what gives this peer its place in the cluster, and takes theirs from those that are lost.
-func (s *Membership) Tend(h Host, propose func(...chronicle.Action)) {
+func (s *Membership) Tend(propose func(...chronicle.Action)) {
 	alone := s.StaysAlone()
 	if alone {
 		s.Wish.SetDrained(false)
@@ -225,7 +225,7 @@ func (s *Membership) Tend(h Host, propose func(...chronicle.Action)) {
 		propose(departure.EvictSilent(s.View(), s.cfg.EvictAfter)...)
 		propose(departure.ExpireLocks(s.View())...)
 	}
-	isUnheard := func(id peer.ID) bool { return s.Unheard(id, h) == nil }
+	isUnheard := func(id peer.ID) bool { return s.Unheard(id) == nil }
 	propose(s.departures.EndQuarantine(s.View(), s.cfg.Quarantine, isUnheard)...)
 }
 

@@ -27,6 +27,7 @@ import (
 // Config is what a peer is told about itself, and about the cluster that it is to be in.
 type Config struct {
 	formation.Config
+	Host                   Host
 	NewDB                  newdb.Config
 	Name                   peer.Name
 	Zone                   peer.Zone
