@@ -67,11 +67,3 @@ func Admit(v cluster.View, id peer.ID, q wire.Join) []chronicle.Action {
 	admit := chronicle.Admit{Founder: chronicle.Founder{ID: id, Name: q.Name, Boot: c.Start.Boot, Machine: q.Machine}, Speaks: c.Spoken}
 	return append(actions, admit)
 }
-
-// NewID draws the ID of a cluster, or of a peer.
-func NewID(random *rand.Rand) (id [16]byte) {
-	for i := range id {
-		id[i] = byte(random.Uint32())
-	}
-	return id
-}

@@ -304,7 +304,7 @@ func (s *Seeker) Found(v cluster.View, self chronicle.Founder) (founding chronic
 		return chronicle.Found{}, false
 	}
 	founders := []chronicle.Founder{self}
-	home := NewID(s.cfg.Rand)
+	home := peer.NewID(s.cfg.Rand)
 	for _, id := range s.founders(v) {
 		c := v.Of(id)
 		founders = append(founders, chronicle.Founder{ID: id, Name: c.Name, Boot: c.Start.Boot, Machine: c.Machine})

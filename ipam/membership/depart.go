@@ -7,7 +7,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/cluster"
 	"github.com/ringlet/ringlet/ipam/departure"
 	"github.com/ringlet/ringlet/ipam/effect"
-	"github.com/ringlet/ringlet/ipam/formation"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/rule"
@@ -106,7 +105,7 @@ func (s *Membership) Recover() (*chronicle.State, error) {
 	if err := departure.MayRecover(s.View()); err != nil && !s.lacks(rule.Recovery) {
 		return nil, err
 	}
-	id := formation.NewID(s.cfg.Rand)
+	id := peer.NewID(s.cfg.Rand)
 	state, err := s.log.Supposed()
 	if s.lacks(rule.Supposed) {
 		state, err = s.state, nil

@@ -7,7 +7,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/bootcheck"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/cluster"
-	"github.com/ringlet/ringlet/ipam/formation"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/suspend"
@@ -157,7 +156,7 @@ func (s *Membership) TakeSeat(seat int) {
 // Begin gives the peer its ID, if it has none yet, and raises its boot: both are on disk before anything is answered. It is the
 // first thing in the first step.
 func (s *Membership) Begin() {
-	s.Me.Begin(s.cfg.Rand, formation.NewID)
+	s.Me.Begin(s.cfg.Rand)
 	s.log.Begin(s.Self(), s.Me.Boot())
 	s.Suspension.Begin(cluster.Start{Boot: s.Me.Boot(), Nonce: s.Me.Nonce()})
 	s.saveIdentity()
@@ -240,7 +239,7 @@ func (s *Membership) CheckBoot() {
 func (s *Membership) Disturb(by, missed time.Duration) (much bool) {
 	if !s.lacks(rule.Disturbed) {
 		s.engine.SetClock(s.out.Now())
-		s.Me.Disturb(s.cfg.HostBoot, by)
+		s.Me.Disturb(by)
 	}
 	if missed < bootcheck.Slumber {
 		return false

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 )
 
 // ID identifies one peer for ever. The zero ID is no peer.
@@ -19,6 +20,14 @@ type ID [16]byte
 
 // None is the zero ID, which no peer has.
 var None ID //nolint:gochecknoglobals // Go has no constant arrays
+
+// NewID draws the ID of a peer, or of a cluster.
+func NewID(random *rand.Rand) (id ID) {
+	for i := range id {
+		id[i] = byte(random.Uint32())
+	}
+	return id
+}
 
 // String returns the ID as 32 hexadecimal digits.
 func (id ID) String() string {

@@ -15,7 +15,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/doubt"
 	"github.com/ringlet/ringlet/ipam/effect"
 	"github.com/ringlet/ringlet/ipam/engine"
-	"github.com/ringlet/ringlet/ipam/formation"
 	"github.com/ringlet/ringlet/ipam/newdb"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
@@ -49,7 +48,7 @@ func newHost(actions ...chronicle.Action) *host {
 	}
 	e.Configure(engine.Config{Lists: true, Grace: 20 * time.Second})
 	e.Start(7)
-	h.parts.Me.Begin(rand.New(rand.NewPCG(1, 1)), formation.NewID)
+	h.parts.Me.Begin(rand.New(rand.NewPCG(1, 1)))
 	h.pools = pool.New(h.parts)
 	h.pools.Configure(pool.Config{
 		Name: "host-a", Grace: 20 * time.Second, CallTime: 20 * time.Second, Lists: true, NameOf: peer.ID.Short, Changed: func() { h.changed++ },

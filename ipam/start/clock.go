@@ -58,9 +58,10 @@ func (s *Start) Undisturbed() time.Time { return s.undisturbed }
 
 // Disturb notes that somebody has set the clock by that much, or frozen the process for a time; then by is 0. The next
 // start finds the clock as it is now.
-func (s *Start) Disturb(host HostBoot, by time.Duration) {
+func (s *Start) Disturb(by time.Duration) {
 	s.undisturbed = s.out.Now()
-	is := clock{boot: host.hash(), zero: s.clock.zero, set: s.out.Now().UnixNano()}
+	is := s.clock
+	is.set = s.out.Now().UnixNano()
 	if is.zero != 0 {
 		is.zero += int64(by)
 	}

@@ -15,16 +15,15 @@ func Example() {
 	w := effect.NewWriter(&out)
 	w.Reset(time.Unix(100, 0))
 	random := rand.New(rand.NewPCG(1, 1))
-	newID := func(*rand.Rand) [16]byte { return [16]byte{9} }
 
 	first := start.New(&w)
-	first.Begin(random, newID)
+	first.Begin(random)
 	first.Save(first.Boot(), "nas", 0)
 	second := start.New(&w)
 	if err := second.Restore(start.KeySelf, out.Save[0].Value); err != nil {
 		fmt.Println(err)
 	}
-	second.Begin(random, newID)
+	second.Begin(random)
 	fmt.Println(second.ID() == first.ID(), first.Boot(), second.Boot(), second.Is(first.Boot(), first.Nonce()))
 	// Output:
 	// true 1 2 false

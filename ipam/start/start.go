@@ -40,10 +40,10 @@ type Start struct {
 // New returns the start of a peer of which nothing is known. [Start.Restore] may follow, and then [Start.Begin].
 func New(out *effect.Writer) *Start { return &Start{out: out} }
 
-// Begin begins the start, in the first step of the process. newID makes an ID for a peer that has none.
-func (s *Start) Begin(random *rand.Rand, newID func(*rand.Rand) [16]byte) {
+// Begin begins the start, in the first step of the process.
+func (s *Start) Begin(random *rand.Rand) {
 	if s.id == peer.None {
-		s.id = newID(random)
+		s.id = peer.NewID(random)
 	}
 	s.boot, s.nonce = s.restored+1, random.Uint64()
 	s.at, s.joined, s.undisturbed = s.out.Now(), s.out.Now(), s.out.Now()

@@ -36,7 +36,7 @@ func (d *disk) begin(t *testing.T, host start.HostBoot) (s *start.Start, set tim
 			t.Fatal(err)
 		}
 	}
-	s.Begin(rand.New(rand.NewPCG(1, 1)), func(*rand.Rand) [16]byte { return [16]byte{9} })
+	s.Begin(rand.New(rand.NewPCG(1, 1)))
 	s.Save(s.Boot(), "nas", 7)
 	set = s.BeginClock(host)
 	d.commit()
@@ -125,7 +125,7 @@ func TestClockSetWhileItRuns(t *testing.T) {
 	s, _ := d.begin(t, host)
 	d.now = d.now.Add(time.Hour)
 	d.w.Reset(d.now)
-	s.Disturb(host, time.Hour)
+	s.Disturb(time.Hour)
 	d.commit()
 	at := d.now
 	d.now = d.now.Add(time.Minute)

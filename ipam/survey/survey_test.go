@@ -15,7 +15,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/doubt"
 	"github.com/ringlet/ringlet/ipam/effect"
 	"github.com/ringlet/ringlet/ipam/engine"
-	"github.com/ringlet/ringlet/ipam/formation"
 	"github.com/ringlet/ringlet/ipam/newdb"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
@@ -57,7 +56,7 @@ func newHost() *host {
 		Warnings: warning.New(&h.out), Database: newdb.New(&h.out, e), State: &chronicle.State{}, Edition: &edition,
 	}
 	e.Configure(engine.Config{Lists: true, Grace: grace})
-	h.parts.Me.Begin(rand.New(rand.NewPCG(1, 1)), formation.NewID)
+	h.parts.Me.Begin(rand.New(rand.NewPCG(1, 1)))
 	e.Start(h.parts.Me.Nonce())
 	h.pools = pool.New(h.parts)
 	h.pools.Configure(pool.Config{Name: "host-a", Grace: grace, CallTime: grace, Lists: true, NameOf: peer.ID.Short, Changed: func() {}})
