@@ -75,7 +75,7 @@ func (m serving) askOwner(p *pool.Pool, o addr.Offset, want wire.Want, kind chro
 	case m.members.IsPredecessor(t.Owner):
 		return wire.Answer{}, m.waitForSuccession()
 	case m.state.Member(t.Owner) == nil:
-		return wire.Answer{}, sentence.AddressQuarantined(p.Pool, addr.Nth(p.CIDR, o), m.members.View().NameOf(t.Owner), m.refOf(t.Owner))
+		return wire.Answer{}, failf(ErrAddressInUse, "address %v in %s %s, or choose another address", addr.Nth(p.CIDR, o), sentence.Pool(p.Pool), m.quarantineText(t.Owner))
 	}
 	return m.ask(p, want, addr.One(o), kind)
 }
@@ -84,7 +84,7 @@ func (m serving) askOwner(p *pool.Pool, o addr.Offset, want wire.Want, kind chro
 func (m serving) fromOwner(p *pool.Pool, o addr.Offset, want wire.Want, kind chronicle.Kind) error {
 	answer, err := m.askOwner(p, o, want, kind)
 	if errors.Is(err, errRefused) {
-		return sentence.AddressHeldBy(p.Pool, addr.Nth(p.CIDR, o), answer.Text)
+		return failf(ErrAddressInUse, "address %v in %s is held by %s: stop or free it there first, or choose another address", addr.Nth(p.CIDR, o), sentence.Pool(p.Pool), answer.Text)
 	}
 	return err
 }

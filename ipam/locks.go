@@ -26,7 +26,7 @@ func (m serving) lock(q *LockRequest) (fence uint64, err error) {
 		}
 		return l.Fence, m.settleEarlier()
 	} else if l != nil {
-		return 0, sentence.Locked(l.Name, l.Holder, m.members.View().NameOf(l.Owner))
+		return 0, failf(ErrLocked, "the lock %s is held by %s on %s: wait for it with --wait, or try again later", l.Name, sentence.Word(l.Holder), m.members.View().NameOf(l.Owner))
 	}
 	if n := len(m.state.Locks.Locks); n >= lock.MaxLocks {
 		return 0, failf(ErrLocked, "%d locks are held, and no more can be: end some of them first, which ringlet kv get --recursive ringlet/locks/ lists", n)

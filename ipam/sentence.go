@@ -90,16 +90,17 @@ func (m serving) inTime() bool {
 	return m.call != nil && m.now.Before(m.call.Deadline)
 }
 
+// waitForPeers makes a call wait for peers that were asked, and says what is not known as long as they do not answer.
 func (m *Machine) waitForPeers(p *pool.Pool, want wire.Want, in addr.Range, peers []peer.ID) error {
-	names, next := m.members.View().NamesOf(peers), m.awayText(peers...)
+	names, next := sentence.List(m.members.View().NamesOf(peers)), m.awayText(peers...)
 	switch want {
 	case wire.WantVacant:
-		return waitFor(sentence.PoolUnknown(p.Pool, names, next))
+		return waitFor(failf(ErrUnreachable, "pool %s may be in use on %s, which did not answer in time: %s", sentence.Pool(p.Pool), names, next))
 	case wire.WantExact, wire.WantReserved:
-		return waitFor(sentence.AddressUnknown(p.Pool, addr.Nth(p.CIDR, in.Start), names, next))
+		return waitFor(failf(ErrUnreachable, "address %v in %s is in a range of %s, which did not answer in time, so whether it is in use is not known: choose another address, or %s", addr.Nth(p.CIDR, in.Start), sentence.Pool(p.Pool), names, next))
 	case wire.WantSpace:
 	}
-	return waitFor(sentence.SpaceElsewhere(p.Pool, names, next))
+	return waitFor(failf(ErrUnreachable, "pool %s has free addresses only on %s, which did not answer in time: %s", sentence.Pool(p.Pool), names, next))
 }
 
 // waitForSuccession makes a call wait until this peer has taken over the space

@@ -123,16 +123,6 @@ func AddressEither(p *chronicle.Pool, a netip.Addr, r *chronicle.Reservation) er
 		a, Pool(p), r.Kind)
 }
 
-// AddressHeldBy refuses an address that something on another host holds, by the name that this host gives it.
-func AddressHeldBy(p *chronicle.Pool, a netip.Addr, holder string) error {
-	return Errorf(ErrAddressInUse, "address %v in %s is held by %s: stop or free it there first, or choose another address", a, Pool(p), holder)
-}
-
-// AddressQuarantined refuses an address that an evicted host may be using; see [Quarantined].
-func AddressQuarantined(p *chronicle.Pool, a netip.Addr, name, ref string) error {
-	return Errorf(ErrAddressInUse, "address %v in %s %s, or choose another address", a, Pool(p), Quarantined(name, ref))
-}
-
 // AddressReserved refuses an address that is reserved for something else than the holder that asks.
 func AddressReserved(p *chronicle.Pool, a netip.Addr, r *chronicle.Reservation, h space.Holder) error {
 	what, next := Reserved(r), "choose another address"

@@ -2,7 +2,6 @@ package sentence
 
 import (
 	"fmt"
-	"net/netip"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -41,22 +40,6 @@ func Away(refs ...string) string {
 
 // Slow says what to do about hosts that can be reached, and do not answer in time.
 const Slow = "check that the network between the hosts works, and see ringlet status"
-
-// PoolUnknown says that hosts did not answer in time, and may use a pool that is to be removed. next is [Away] or [Slow], here
-// and below.
-func PoolUnknown(p *chronicle.Pool, hosts []string, next string) error {
-	return Errorf(ErrUnreachable, "pool %s may be in use on %s, which did not answer in time: %s", Pool(p), List(hosts), next)
-}
-
-// AddressUnknown says that hosts did not answer in time, and own the range of an address.
-func AddressUnknown(p *chronicle.Pool, a netip.Addr, hosts []string, next string) error {
-	return Errorf(ErrUnreachable, "address %v in %s is in a range of %s, which did not answer in time, so whether it is in use is not known: choose another address, or %s", a, Pool(p), List(hosts), next)
-}
-
-// SpaceElsewhere says that hosts did not answer in time, and own all free addresses of a pool.
-func SpaceElsewhere(p *chronicle.Pool, hosts []string, next string) error {
-	return Errorf(ErrUnreachable, "pool %s has free addresses only on %s, which did not answer in time: %s", Pool(p), List(hosts), next)
-}
 
 // Behind says of an error that the opposite was requested before, and goes first. The caller has to be told, since that
 // is done when nobody thinks of it any more.

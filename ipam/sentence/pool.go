@@ -97,8 +97,3 @@ func NoSubnet(bits int, universe []netip.Prefix, pools int, avoid, host, engine 
 	}
 	return Errorf(ErrNoSubnet, "no free /%d subnet is left in %s%s: name one with --subnet, remove networks that are not needed, or widen RINGLET_UNIVERSE", bits, Subnets(universe), why)
 }
-
-// Locked says who has a lock, on which host.
-func Locked(name, holder, host string) error {
-	return Errorf(ErrLocked, "the lock %s is held by %s on %s: wait for it with --wait, or try again later", name, Word(holder), host)
-}
