@@ -224,4 +224,5 @@ func (c *cluster) lockAll() {
 			c.wait(time.Minute, c.agreed)
 		}
 	}
+	c.count["locks"] += len(c.oracle.locks.last)
 }
