@@ -43,10 +43,8 @@ func (m serving) lock(q *LockRequest) (fence uint64, err error) {
 
 // unlocking reports whether a command of this peer is under way that ends the lock.
 func (m *Machine) unlocking(l *lock.Lock) bool {
-	return m.opposes(func(a chronicle.Action) bool {
-		u, ok := a.(chronicle.Unlock)
-		return ok && u.Name == l.Name && u.Fence == l.Fence
-	})
+	ends := chronicle.Unlock{Name: l.Name, Fence: l.Fence}
+	return m.opposes(func(a chronicle.Action) bool { return a == ends })
 }
 
 // unlock ends a lock of this host. One that has ended is no error.

@@ -85,7 +85,5 @@ func (m *Machine) Identity() Identity {
 	return Identity{ID: m.members.Self(), Name: m.cfg.Name, Boot: m.members.Me.Boot(), Nonce: m.members.Me.Nonce(), Known: m.members.Known()}
 }
 
-// Gone reports whether a peer is not of this one's cluster, as far as is known
-// here, and nobody expects it back: it left, or its space was given up. One that
-// was evicted may return.
+// Gone is [membership.Membership.IsGone].
 func (m *Machine) Gone(id peer.ID) bool { return m.members.IsGone(id) }

@@ -43,8 +43,8 @@ func (s *Membership) CheckVeto() {
 	}
 }
 
-// Follows reports whether this peer may apply a batch that was decided. It suspends one whose space the batch gives up, or whose
-// database the batch shows to be an old one: that must happen before, or the space would be gone from under its containers.
+// Follows reports whether this peer may apply a batch that was decided. It suspends one whose space the batch gives up, see
+// [suspend.Suspension.LookFor], or whose database the batch shows to be an old one.
 func (s *Membership) Follows(batch []chronicle.Command) bool {
 	for _, c := range batch {
 		if c.Author == s.Self() && !s.knowsNumber(c.Number) {

@@ -57,12 +57,18 @@ func (l *lister) pool(p *Pool, r addr.Range) bool {
 	if l.query.Holder == "" && !l.query.Held {
 		next, _ = slices.BinarySearchFunc(p.Reserved, r.Start, startsAt)
 	}
-	for o, rec := range p.Space.Records(r) {
-		for ; next < len(p.Reserved) && p.Reserved[next].Range.Start < o; next++ {
+	reservedBefore := func(end addr.Offset) bool {
+		for ; next < len(p.Reserved) && p.Reserved[next].Range.Start < end; next++ {
 			l.reserved(p, next)
 			if !l.room(p, p.Reserved[next].Range.Start) {
 				return false
 			}
+		}
+		return true
+	}
+	for o, rec := range p.Space.Records(r) {
+		if !reservedBefore(o) {
+			return false
 		}
 		l.record(p, o, rec)
 		if next < len(p.Reserved) && p.Reserved[next].Range.Start == o {
@@ -73,13 +79,7 @@ func (l *lister) pool(p *Pool, r addr.Range) bool {
 			return false
 		}
 	}
-	for ; next < len(p.Reserved); next++ {
-		l.reserved(p, next)
-		if !l.room(p, p.Reserved[next].Range.Start) {
-			return false
-		}
-	}
-	return true
+	return reservedBefore(r.End)
 }
 
 // room counts what was visited, up to o, and reports whether there is room for more.
