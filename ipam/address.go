@@ -224,11 +224,11 @@ func (m serving) keptOrReplayed(p *pool.Pool, q *AddressRequest, o addr.Offset) 
 
 // reserveAuxiliary grants a network an auxiliary address.
 func (m serving) reserveAuxiliary(p *pool.Pool, o addr.Offset) (AddressGrant, error) {
-	if err := m.reserveFor(p, o, chronicle.KindAuxiliary); err != nil {
-		return AddressGrant{}, err
+	a, err := m.reserveFor(p, o, chronicle.KindAuxiliary)
+	if err == nil {
+		p.NameAuxiliary(o)
 	}
-	p.NameAuxiliary(o)
-	return p.Standing(o), nil
+	return a, err
 }
 
 // open takes free space of the pool within want, up to size addresses, and

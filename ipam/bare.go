@@ -100,5 +100,6 @@ func (m serving) bareAddress(p *pool.Pool, q *AddressRequest, o addr.Offset, key
 		return AddressGrant{}, sentence.AddressEither(p.Pool, q.Address, r)
 	}
 	// It is held until a list has it reserved: nobody else gets it.
-	return a, m.claim(p, &q.Network, q.Address, &space.Holder{Kind: space.Unmarked, Network: key}, &a)
+	err = m.claim(p, &q.Network, q.Address, &space.Holder{Kind: space.Unmarked, Network: key}, &a)
+	return a, err
 }

@@ -29,24 +29,17 @@ func (m serving) gateway(p *pool.Pool, q *AddressRequest) (g AddressGrant, err e
 		if q.Network.Gateway == GatewayHost && !p.HasGateway && m.mayBeOlder() && p.IsOwn(o) {
 			p.DismissStranger(o)
 			h := pool.GatewayHolder()
-			err := m.take(p, o, &h, &g)
-			p.Gateway, p.HasGateway = o, err == nil
+			err = m.take(p, o, &h, &g)
 			return g, err
 		}
-		if err := m.reserveFor(p, o, chronicle.KindGateway); err != nil {
-			return AddressGrant{}, err
-		}
-		return p.Standing(o), nil
+		return m.reserveFor(p, o, chronicle.KindGateway)
 	}
 	if m.engine.Network(q.Network.ID()) == nil && m.mayReplay() {
 		// Its pool was granted as that of a network which the engine has: of those it names the gateway.
 		return AddressGrant{}, failf(ErrNotReady, "ringlet on %s took the new network on %s for an old one, because the engine was starting: create it again", m.cfg.Name, sentence.Pool(p.Pool))
 	}
 	if o, ok := poolid.GatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr); ok {
-		if err := m.reserveFor(p, o, chronicle.KindGateway); err != nil {
-			return AddressGrant{}, err
-		}
-		return p.Standing(o), nil
+		return m.reserveFor(p, o, chronicle.KindGateway)
 	}
 	if p.FindGateway() {
 		return p.Confirm(p.Gateway, pool.GatewayHolder()), nil
@@ -56,9 +49,6 @@ func (m serving) gateway(p *pool.Pool, q *AddressRequest) (g AddressGrant, err e
 		err = m.takeHighest(p, o, &h, &g)
 	} else {
 		err = m.allocate(p, &q.Network, want, &h, &g)
-	}
-	if err == nil {
-		p.Gateway, p.HasGateway = g.Ticket.Offset, true
 	}
 	return g, err
 }
@@ -85,7 +75,7 @@ func (m serving) sharedGateway(p *pool.Pool, n Network) (netip.Prefix, error) {
 	if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
 		return netip.Prefix{}, err
 	}
-	return netip.PrefixFrom(addr.Nth(p.CIDR, o), p.CIDR.Bits()), nil
+	return p.Standing(o).Address, nil
 }
 
 // keepGateway has the gateway reserved that a network shares which this peer was not asked for, since its database is
@@ -116,13 +106,16 @@ func (m *Machine) keepBackSoon(p *pool.Pool, o addr.Offset, kind chronicle.Kind)
 	_ = m.keepBack(p, o, kind)
 }
 
-// reserveFor is reserveShared for a network of this host. Its pool is said to be used first:
+// reserveFor grants a network of this host an address by reserveShared. Its pool is said to be used first:
 // what networks share goes with the last of them, on whatever host.
-func (m serving) reserveFor(p *pool.Pool, o addr.Offset, kind chronicle.Kind) error {
+func (m serving) reserveFor(p *pool.Pool, o addr.Offset, kind chronicle.Kind) (AddressGrant, error) {
 	if err := m.keepUnderNetworks(p, true); err != nil {
-		return err
+		return AddressGrant{}, err
 	}
-	return m.reserveShared(p, o, kind)
+	if err := m.reserveShared(p, o, kind); err != nil {
+		return AddressGrant{}, err
+	}
+	return p.Standing(o), nil
 }
 
 // reserveShared reserves an address as a gateway or an auxiliary address.
@@ -138,7 +131,7 @@ func (m serving) reserveShared(p *pool.Pool, o addr.Offset, kind chronicle.Kind)
 	if m.pools.IsInUseElsewhere(a) {
 		return p.ErrWarned(a)
 	}
-	if rec := p.Space.Lookup(o); rec.State == space.Held && !p.Yields(o, rec, kind) {
+	if rec := p.Space.Lookup(o); rec.State == space.Held && !pool.Yields(rec, kind) {
 		return p.ErrHeld(a, rec.Holder, rec.Since)
 	}
 	// What is asked for may be what another host has yet to list. What the engine has

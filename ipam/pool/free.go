@@ -79,9 +79,6 @@ func (p *Pool) FreeHost(ranges []addr.Range) {
 	for _, o := range own {
 		p.Free(o)
 	}
-	if _, held := p.Space.Holds(p.Gateway); !held {
-		p.HasGateway = false
-	}
 }
 
 // KeptEnough returns the commands that give back what has waited for its name for that long, or all that does: the
@@ -253,7 +250,7 @@ func (c *Collisions) excludeFree(in addr.Range, note string, actions []chronicle
 		from = end + 1
 	}
 	for o, rec := range p.Space.HeldIn(in) {
-		if p.Yields(o, rec, chronicle.KindExcluded) {
+		if Yields(rec, chronicle.KindExcluded) {
 			continue
 		}
 		upTo(o)
@@ -319,7 +316,7 @@ func (p *Pool) ErrFull(want addr.Range, rng netip.Prefix, drains bool) error {
 		}
 	}
 	var gateways addr.Count
-	if p.HasGateway && want.Contains(p.Gateway) && p.Space.Lookup(p.Gateway).State == space.Held {
+	if p.HasGateway && want.Contains(p.Gateway) {
 		held, gateways = held-1, 1
 	}
 	return sentence.PoolFull(p.Pool, rng, held, gateways, elsewhere, lost, reserved, want.Size())

@@ -39,7 +39,6 @@ func (p *Pool) AdoptGateway(o addr.Offset) bool {
 func (p *Pool) DropGateway() bool {
 	had := p.HasGateway
 	if had {
-		p.HasGateway = false
 		p.Free(p.Gateway)
 	}
 	return had
@@ -97,10 +96,7 @@ func SharesReservation(r *chronicle.Reservation) bool {
 // of a network that this peer has lost has its gateway on an interface; what was asked for without a word may be auxiliary,
 // though nothing that an operator excludes; a stranger may be the very router or device that it is kept back for; and a
 // gateway of this host alone may be shared from now on.
-func (p *Pool) Yields(o addr.Offset, rec space.Record, kind chronicle.Kind) bool {
-	if kind == chronicle.KindKeptForName {
-		return false
-	}
+func Yields(rec space.Record, kind chronicle.Kind) bool {
 	return rec.Kind == space.Host || rec.Kind == space.Stranger || rec.Kind == space.Unmarked && kind != chronicle.KindExcluded ||
-		kind == chronicle.KindGateway && rec.Kind == space.Gateway && p.HasGateway && p.Gateway == o
+		rec.Kind == space.Gateway && kind == chronicle.KindGateway
 }

@@ -15,11 +15,7 @@ import (
 
 // Standing answers with an address that was held before.
 func (p *Pool) Standing(o addr.Offset) call.AddressGrant {
-	return call.AddressGrant{Address: p.prefix(o)}
-}
-
-func (p *Pool) prefix(o addr.Offset) netip.Prefix {
-	return netip.PrefixFrom(addr.Nth(p.CIDR, o), p.CIDR.Bits())
+	return call.AddressGrant{Address: netip.PrefixFrom(addr.Nth(p.CIDR, o), p.CIDR.Bits())}
 }
 
 // TakeAny hands out a free address in a range, and reports whether there was one: one that was never used, else the one that
@@ -46,9 +42,12 @@ func (p *Pool) Take(o addr.Offset, h *space.Holder, a *call.AddressGrant) error 
 // granted writes down an address that was handed out, and answers with it.
 func (p *Pool) granted(g *space.Grant, h *space.Holder, a *call.AddressGrant) {
 	at, of := addr.Nth(p.CIDR, g.Offset), p.of
-	p.forgetSight(g.Offset) // what was seen was of an earlier holder
+	p.forgetHolder(g.Offset) // what was seen was of an earlier one
 	of.Doubts.TakeHolder(at)
 	of.Doubts.Grant(at)
+	if h.Kind == space.Gateway {
+		p.Gateway, p.HasGateway = g.Offset, true
+	}
 	p.saveHeld(g, h)
 	p.noteUse(effect.NoteGranted, at, h, g.Since)
 	if g.Pressed {
@@ -76,7 +75,7 @@ func (p *Pool) Renew(o addr.Offset, h *space.Holder) call.AddressGrant {
 		rec := p.Space.Lookup(o)
 		p.Note(effect.NoteTakenOver, o, rec.Holder, rec.Since)
 	}
-	p.forgetSight(o)
+	p.forgetHolder(o)
 	p.grantAgain(o, h)
 	p.NoteAlive(o, p.Space.Lookup(o))
 	return p.Standing(o)
@@ -129,10 +128,7 @@ func (p *Pool) Withdraw(t *call.Ticket) bool {
 	if !changed {
 		return false // it was freed since
 	}
-	if held.Kind == space.Gateway {
-		p.HasGateway = false
-	}
-	p.forgetSight(o)
+	p.forgetHolder(o)
 	p.of.Conflicts.End(p.Place(o))
 	p.saveRecord(o, &rec)
 	p.noteWith(effect.NoteWithdrawn, o, p.of.HolderText(held.Holder, held.Since), &held)
@@ -174,13 +170,17 @@ func (p *Pool) freeReleased(o addr.Offset) {
 	if f.Kind != space.Kept {
 		p.noteUse(effect.NoteFreed, addr.Nth(p.CIDR, o), &f.Holder, f.HeldSince)
 	}
-	p.forgetSight(o)
+	p.forgetHolder(o)
 	p.of.Conflicts.End(p.Place(o))
 	p.saveRecord(o, &f.Record)
 }
 
-// forgetSight forgets what inventories, the host's interfaces and the wire said of the holder of the address.
-func (p *Pool) forgetSight(o addr.Offset) {
+// forgetHolder forgets that the holder of the address is this host's gateway, and what inventories, the host's interfaces and
+// the wire said of it.
+func (p *Pool) forgetHolder(o addr.Offset) {
+	if p.Gateway == o {
+		p.HasGateway = false
+	}
 	forget(p.Missing, o)
 	forget(p.OffHost, o)
 	forget(p.Seen, o)

@@ -43,7 +43,7 @@ type Pool struct {
 	former    map[space.Key]addr.Offset // of containers whose record has another key than what the engine sends now
 	Surveyed  bool
 	Untaken   bool // of this host's own addresses one was not its own yet
-	// Gateway is this host's own gateway address, if it has one.
+	// Gateway is the address that this host holds as its own gateway, if it has one.
 	HasGateway bool
 	Gateway    addr.Offset
 	Mine       []addr.Range // as the ring has it

@@ -189,14 +189,11 @@ func (p *Pool) disown(r addr.Range) error {
 func (p *Pool) makeWay(r addr.Range) {
 	var free []addr.Offset
 	for o, rec := range p.Space.HeldIn(r) {
-		if v := p.ReservationAt(o); rec.Kind == space.Kept || v != nil && p.Yields(o, rec, v.Kind) {
+		if v := p.ReservationAt(o); rec.Kind == space.Kept || v != nil && Yields(rec, v.Kind) {
 			free = append(free, o)
 		}
 	}
 	for _, o := range free {
-		if p.HasGateway && p.Gateway == o {
-			p.HasGateway = false
-		}
 		p.Free(o)
 	}
 }

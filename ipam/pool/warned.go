@@ -187,10 +187,7 @@ func (p *Pool) TakeStranger(t *call.Ticket, mac addr.MAC) bool {
 	if rec.State != space.Held || rec.Seq != p.serialOf(t, &rec) || rec.Kind == space.Container && rec.Ref != "" {
 		return false
 	}
-	if rec.Kind == space.Gateway {
-		p.HasGateway = false
-	}
-	p.forgetSight(o)
+	p.forgetHolder(o)
 	rec, _ = p.Space.Renew(o, space.Holder{Kind: space.Stranger, MAC: mac})
 	p.saveRecord(o, &rec)
 	p.watchStranger(o, time.Unix(0, rec.Since))

@@ -256,7 +256,7 @@ func (s *Survey) sightKept(p *pool.Pool, addresses []netip.Addr, kind chronicle.
 			// It is on an interface of this host, and so its own.
 		case rec.State == space.Held && rec.Kind == space.Gateway:
 		case kind == chronicle.KindGateway && (rec.State == space.Held && rec.Kind == space.Host || s.pools.Engine.OnHost(a)):
-		case rec.State == space.Held && !p.Yields(o, rec, kind):
+		case rec.State == space.Held && !pool.Yields(rec, kind):
 			p.Dispute(o, rec.Holder, rec.Since, "is reserved as "+kind.String(), "remove that network")
 		default: // nothing here is in its way
 			s.sightUnkept(p, o, kind, s.acts.KeepBack(p, o, kind))
