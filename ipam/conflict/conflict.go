@@ -51,20 +51,19 @@ func (c *Conflicts) Has(at Place) bool {
 	return known
 }
 
-// Lasts reports whether the list shows the conflict that there is at a place, or was before it.
-func (c *Conflicts) Lasts(at Place, same string) bool {
+// Tell notes a conflict, and reports whether it is news: there is none at the place yet, and the same was not there before
+// the list.
+func (c *Conflicts) Tell(at Place, what Conflict) (news bool) {
 	if c.Has(at) {
-		return true
+		return false
 	}
 	last, told := c.before[at]
-	if told = told && last.Same == same; told {
-		c.now[at] = last
+	if told = told && last.Same == what.Same; told {
+		what = last
 	}
-	return told
+	c.now[at] = what
+	return !told
 }
-
-// Set notes a conflict.
-func (c *Conflicts) Set(at Place, what Conflict) { c.now[at] = what }
 
 // Keep has a conflict about a holder last, of which the list cannot tell. It reports whether there is one.
 func (c *Conflicts) Keep(at Place, who string) bool {

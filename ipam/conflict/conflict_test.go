@@ -17,8 +17,7 @@ func Example() {
 	c := conflict.New()
 	for _, shown := range []bool{true, true, false} {
 		c.Begin()
-		if shown && !c.Lasts(place, "host") {
-			c.Set(place, conflict.Conflict{Text: "is used by the host too", Same: "host"})
+		if shown && c.Tell(place, conflict.Conflict{Text: "is used by the host too", Same: "host"}) {
 			fmt.Println("told")
 		}
 		fmt.Println(c.Has(place))
@@ -39,7 +38,7 @@ func TestEnds(t *testing.T) {
 		want int
 	}{
 		{"nothing", func(*conflict.Conflicts) {}, 1},
-		{"another sentence", func(c *conflict.Conflicts) { c.Begin(); c.Lasts(place, "other") }, 0},
+		{"the list shows none", func(c *conflict.Conflicts) { c.Begin() }, 0},
 		{"kept, as the list cannot tell", func(c *conflict.Conflicts) { c.Begin(); c.Keep(place, "web") }, 1},
 		{"kept for another holder", func(c *conflict.Conflicts) { c.Begin(); c.Keep(place, "db") }, 0},
 		{"ended", func(c *conflict.Conflicts) { c.End(place) }, 0},
@@ -48,20 +47,20 @@ func TestEnds(t *testing.T) {
 		{"another pool goes", func(c *conflict.Conflicts) { c.DropPool(chronicle.PoolKey{Slot: 3}) }, 1},
 	} {
 		c := conflict.New()
-		c.Set(place, conflict.Conflict{Who: "web", Same: "web, but host"})
+		c.Tell(place, conflict.Conflict{Who: "web", Same: "web, but host"})
 		step.do(c)
 		if got := len(maps.Collect(c.All())); got != step.want {
 			t.Errorf("%s: %d conflicts, want %d", step.name, got, step.want)
 		}
 	}
 	c := conflict.New()
-	c.Set(place, conflict.Conflict{Who: "web"})
+	c.Tell(place, conflict.Conflict{Who: "web"})
 	c.Begin()
 	if first, again := c.Keep(place, "web"), c.Keep(place, "web"); !first || !again || c.Keep(place, "db") {
 		t.Error("there is a conflict about web, and about nobody else")
 	}
 	c = conflict.New()
-	c.Set(place, conflict.Conflict{Warned: true})
+	c.Tell(place, conflict.Conflict{Warned: true})
 	if c.EndWarned(place); c.Has(place) {
 		t.Error("the warning is over, and its conflict stays")
 	}

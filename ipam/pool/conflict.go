@@ -13,19 +13,13 @@ import (
 // Place is where a conflict about an address is.
 func (p *Pool) Place(o addr.Offset) conflict.Place { return conflict.Place{Pool: p.Key, At: o} }
 
-// Dispute notes that h uses an address, since then as far as is known, which is not its to have. other says what ends the
-// other use; empty if nothing does.
-func (p *Pool) Dispute(o addr.Offset, h space.Holder, since int64, why, other string) {
-	p.Disagree(o, p.dispute(h, since, why, p.EndOf(o, h, since), other))
+// Dispute notes that h uses an address, since then as far as is known, which is not its to have. ends says what ends that
+// use, and other what ends the other one; empty if nothing does.
+func (p *Pool) Dispute(o addr.Offset, h space.Holder, since int64, why, ends, other string) {
+	p.Disagree(o, p.dispute(h, since, why, ends, other))
 }
 
-// DisputeListed notes that an endpoint which a list has uses an address that is not its to have. ends says what ends that
-// use, and other is as for [Pool.Dispute].
-func (p *Pool) DisputeListed(o addr.Offset, h space.Holder, why, ends, other string) {
-	p.Disagree(o, p.dispute(h, p.of.Out.Now().UnixNano(), why, ends, other))
-}
-
-// dispute says of an address what Dispute does. ends says what ends the use by the holder.
+// dispute says of an address what Dispute does.
 func (p *Pool) dispute(h space.Holder, since int64, why, ends, other string) conflict.Conflict {
 	if other != "" && other != ends {
 		ends += ", or " + other
@@ -42,13 +36,11 @@ func (p *Pool) dispute(h space.Holder, since int64, why, ends, other string) con
 // Disagree notes what cannot both be right about an address, whose text is: "is …, but …". It is noted once, as long as it
 // stays the same.
 func (p *Pool) Disagree(o addr.Offset, c conflict.Conflict) {
-	if p.of.Conflicts.Lasts(p.Place(o), c.Same) {
-		return
-	}
 	a := addr.Nth(p.CIDR, o)
 	c.Text = a.String() + " in " + sentence.Pool(p.Pool) + " " + c.Text
-	p.of.Conflicts.Set(p.Place(o), c)
-	*p.of.Out.Note() = effect.Note{Kind: effect.NoteConflict, Pool: p.CIDR, Address: a, Holder: c.Text}
+	if p.of.Conflicts.Tell(p.Place(o), c) {
+		*p.of.Out.Note() = effect.Note{Kind: effect.NoteConflict, Pool: p.CIDR, Address: a, Holder: c.Text}
+	}
 }
 
 // EndOf says what ends that something has an address of this peer.

@@ -6,6 +6,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/rule"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -73,8 +74,8 @@ func (s *Survey) Host(p *pool.Pool) {
 			p.Free(o)
 			_ = s.acts.Take(p, o, &space.Holder{Kind: space.Host})
 		default: // a grant stands (R64)
-			ends := p.EndOf(o, rec.Holder, rec.Since)
-			p.Dispute(o, space.Holder{Kind: space.Host}, s.pools.Out.Now().UnixNano(), "is held by "+s.pools.HolderText(rec.Holder, rec.Since), ends)
+			host, why := space.Holder{Kind: space.Host}, "is held by "+s.pools.HolderText(rec.Holder, rec.Since)
+			p.Dispute(o, host, s.pools.Out.Now().UnixNano(), why, sentence.End(host, addr.Nth(p.CIDR, o)), p.EndOf(o, rec.Holder, rec.Since))
 		}
 	}
 }

@@ -126,7 +126,7 @@ func (s *Survey) conflictOfListed(p *pool.Pool, o addr.Offset, h space.Holder, l
 	if network, stranded := l.on[p].stranded[o]; stranded {
 		ends = sentence.Disconnect(h, network)
 	}
-	p.DisputeListed(o, h, why, ends, other)
+	p.Dispute(o, h, s.pools.Out.Now().UnixNano(), why, ends, other)
 }
 
 // sightAll takes note of what an inventory has, and returns how many networks are on each subnet.
@@ -191,7 +191,8 @@ func (s *Survey) sightSubnet(subnet netip.Prefix, n call.InventoryNetwork, l *si
 		return
 	}
 	if err != nil {
-		s.pools.Conflicts.Set(refused, conflict.Conflict{Text: "network " + n.Name + " has no pool: " + err.Error(), Next: "remove that network, and create it again with another subnet"})
+		why := "network " + n.Name + " has no pool: " + err.Error()
+		s.pools.Conflicts.Tell(refused, conflict.Conflict{Text: why, Same: why, Next: "remove that network, and create it again with another subnet"})
 		s.sightUnpooled(subnet, n, l)
 		return
 	}
@@ -257,7 +258,7 @@ func (s *Survey) sightKept(p *pool.Pool, addresses []netip.Addr, kind chronicle.
 		case rec.State == space.Held && rec.Kind == space.Gateway:
 		case kind == chronicle.KindGateway && (rec.State == space.Held && rec.Kind == space.Host || s.pools.Engine.OnHost(a)):
 		case rec.State == space.Held && !pool.Yields(rec, kind):
-			p.Dispute(o, rec.Holder, rec.Since, "is reserved as "+kind.String(), "remove that network")
+			p.Dispute(o, rec.Holder, rec.Since, "is reserved as "+kind.String(), p.EndOf(o, rec.Holder, rec.Since), "remove that network")
 		default: // nothing here is in its way
 			s.sightUnkept(p, o, kind, s.acts.KeepBack(p, o, kind))
 		}
