@@ -141,12 +141,6 @@ func settled(err error) error {
 	return err
 }
 
-// waits reports whether an error makes a call wait.
-func waits(err error) bool {
-	_, ok := errors.AsType[*waitError](err)
-	return ok
-}
-
 // noteRefusal remembers that a request for one certain address was refused.
 func (m *Machine) noteRefusal(r Request, err error) {
 	q, ok := r.(*AddressRequest)

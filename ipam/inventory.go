@@ -27,7 +27,6 @@ func (m *Machine) surveyActs() survey.Acts {
 		},
 		KeepBack:    m.keepBack,
 		Settle:      m.settle,
-		Waits:       waits,
 		HasPlace:    m.members.HasPlace,
 		IsLive:      func(id peer.ID) bool { return m.members.View().Live(id) },
 		GivesUp:     m.givesUp,

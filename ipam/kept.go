@@ -5,6 +5,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -20,7 +21,7 @@ import (
 func (m serving) claimKept(p *pool.Pool, n *Network, h *space.Holder, a *AddressGrant) (done bool, err error) {
 	has := false
 	for _, o := range p.KeptIn(h) {
-		if err = m.claim(p, n, addr.Nth(p.CIDR, o), h, a); err == nil || waits(err) {
+		if err = m.claim(p, n, addr.Nth(p.CIDR, o), h, a); err == nil || sentence.Waits(err) {
 			return true, err
 		}
 		rec := p.Space.Lookup(o)

@@ -40,7 +40,7 @@ func (m *Machine) awaitNetworkList() error {
 // one wait, that one may hand it out, and this one as soon as it comes.
 func (m *Machine) stillOthers(p *pool.Pool, o addr.Offset, err error) bool {
 	t, _ := p.Ring.At(o)
-	return waits(err) && (t.Owner == ring.Free || t.Owner != m.members.Self() && m.members.View().Live(t.Owner))
+	return sentence.Waits(err) && (t.Owner == ring.Free || t.Owner != m.members.Self() && m.members.View().Live(t.Owner))
 }
 
 // hasUntaken reports whether this host keeps back, or has itself, what is another peer's, or was when last looked at.

@@ -14,7 +14,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
-	"github.com/ringlet/ringlet/ipam/survey"
 	"github.com/ringlet/ringlet/ipam/trade"
 )
 
@@ -110,18 +109,16 @@ func (m *Machine) configure(cfg Config) {
 			Plan: m.cfg.Formation, Join: m.cfg.Join, FoundAlone: m.cfg.FoundAlone, Hesitate: m.cfg.Hesitate, Rand: m.cfg.Rand, Rules: f.without,
 		},
 		Host:  host{m},
-		NewDB: newdb.Config{Rules: f.without, Lists: m.cfg.AwaitInventory, AskAt: tendEvery, Untaken: m.hasUntaken},
+		NewDB: newdb.Config{Rules: f.without, AskAt: tendEvery, Untaken: m.hasUntaken},
 		Name:  m.cfg.Name, Zone: m.cfg.Zone, Machine: m.cfg.Machine, Spoken: m.cfg.Spoken,
 		Label: m.cfg.Label, Place: m.cfg.Place, HostBoot: m.cfg.HostBoot,
 		BootAlone: m.cfg.BootAlone, CallTime: m.cfg.CallTime, EvictAfter: m.cfg.EvictAfter, Quarantine: m.cfg.Quarantine,
 	})
 	m.engine.Configure(engine.Config{Lists: m.cfg.AwaitInventory, Grace: m.cfg.Grace, Rules: f.without})
-	m.doubts.Configure(m.cfg.AwaitInventory)
 	m.log.Configure(replog.Config{Rand: m.cfg.Rand, Spoken: m.cfg.Spoken, Rules: f.without, Apply: f.apply, History: f.history})
 	m.pools.Configure(pool.Config{
-		Name: m.cfg.Name, Grace: m.cfg.Grace, CallTime: m.cfg.CallTime, Lists: m.cfg.AwaitInventory, Rules: f.without,
+		Name: m.cfg.Name, Grace: m.cfg.Grace, CallTime: m.cfg.CallTime, Rules: f.without,
 		NameOf: func(id peer.ID) string { return m.members.View().NameOf(id) }, Changed: func() { m.calls.changed = true },
 	})
-	m.survey.Configure(survey.Config{Grace: m.cfg.Grace, Rules: f.without})
 	m.trade.Configure(trade.Config{Rand: m.cfg.Rand, Deal: m.cfg.Deal, Chunk: m.cfg.Chunk, Rest: m.cfg.Rest})
 }

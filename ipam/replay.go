@@ -7,6 +7,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/engine"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/rule"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/subnets"
 )
@@ -104,7 +105,7 @@ func (m serving) replayed(q *AddressRequest, a *AddressGrant, err error) error {
 	case (bare || !m.mayLack(q)) && !m.isReserved(q): // it may be a container's, or of another network, in the making
 	case mode == engine.Unknown:
 		return waitFor(settled(err))
-	case mode == engine.Starting && (!waits(err) || !m.inTime() || m.holdsUp()):
+	case mode == engine.Starting && (!sentence.Waits(err) || !m.inTime() || m.holdsUp()):
 		m.pools.Withhold(q.Address, q.Network.Pool)
 		*a = AddressGrant{Address: netip.PrefixFrom(q.Address, q.Network.Pool.Bits())}
 		return nil

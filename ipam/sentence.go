@@ -132,7 +132,7 @@ func lateError(err error) (*Error, bool) {
 // staysWanted says of a decision that an operator waited for in vain that it is
 // not withdrawn by that, and which command shows it then.
 func (m serving) staysWanted(err error, shows string) error {
-	if !waits(err) || m.inTime() || !m.waitsForDecision() {
+	if !sentence.Waits(err) || m.inTime() || !m.waitsForDecision() {
 		return err
 	}
 	m.keepWanted()

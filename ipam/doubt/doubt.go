@@ -23,7 +23,6 @@ type doubt struct {
 type Doubts struct {
 	out    *effect.Writer
 	engine *engine.Engine
-	lists  bool // the engine lists what it has: else nothing could tell later whose release came, and each is believed
 
 	at   map[netip.Addr]doubt
 	lost time.Time // when a list last showed what an earlier database of this host must have known; zero: none did lately
@@ -34,12 +33,10 @@ func New(out *effect.Writer, e *engine.Engine) *Doubts {
 	return &Doubts{out: out, engine: e, at: map[netip.Addr]doubt{}}
 }
 
-// Configure says whether the engine lists what it has.
-func (d *Doubts) Configure(lists bool) { d.lists = lists }
-
-// Add notes that the holder of an address ends without a release.
+// Add notes that the holder of an address ends without a release. Where no lists come nothing could tell later whose release
+// came: each is believed.
 func (d *Doubts) Add(a netip.Addr) {
-	if d.lists {
+	if d.engine.Lists() {
 		d.set(a, d.out.Now())
 	}
 }

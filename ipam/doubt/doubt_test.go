@@ -30,7 +30,6 @@ func newHost(lists bool) *host {
 	h.engine.Configure(engine.Config{Lists: lists})
 	h.engine.Start(1)
 	h.Doubts = doubt.New(&h.w, h.engine)
-	h.Configure(lists)
 	return h
 }
 

@@ -15,8 +15,9 @@ func Example() {
 	var out effect.Out
 	w := effect.NewWriter(&out)
 	w.Reset(time.Unix(0, 0))
-	doubts := doubt.New(&w, engine.New(&w))
-	doubts.Configure(true)
+	e := engine.New(&w)
+	e.Configure(engine.Config{Lists: true})
+	doubts := doubt.New(&w, e)
 	address := netip.MustParseAddr("10.50.0.7")
 
 	doubts.Add(address)

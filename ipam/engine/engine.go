@@ -136,6 +136,9 @@ func (e *Engine) FallSilent() { e.silent = true }
 // Silent reports whether no list will come for now.
 func (e *Engine) Silent() bool { return e.silent }
 
+// Lists reports whether lists come at all, if not now.
+func (e *Engine) Lists() bool { return e.cfg.Lists }
+
 // WillList reports whether lists will come.
 func (e *Engine) WillList() bool { return e.cfg.Lists && !e.silent }
 

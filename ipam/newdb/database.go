@@ -47,7 +47,6 @@ type theirs struct {
 // Config is what the caller decides.
 type Config struct {
 	Rules   rule.Set      // rules that a test removes
-	Lists   bool          // the engine lists what it has
 	AskAt   time.Duration // how long passes at least until the others are asked again
 	Untaken func() bool   // what this host keeps back is another peer's, or was when last looked at
 }
@@ -128,7 +127,7 @@ func (d *Database) IsUnsure() bool { return d.unsure }
 
 // AwaitsOwn reports whether the peer waits for the list of its own engine.
 func (d *Database) AwaitsOwn() bool {
-	return d.unlisted && (d.engine.WillList() || d.inherited && d.cfg.Lists)
+	return d.unlisted && (d.engine.WillList() || d.inherited && d.engine.Lists())
 }
 
 // TakesIn reports whether this peer, with a new database, has yet to get what its host keeps back: for two minutes at most.

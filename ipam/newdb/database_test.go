@@ -34,7 +34,7 @@ func newHost(t *testing.T) *host {
 	h.engine, h.contacts = engine.New(&h.w), cluster.New(&h.w)
 	h.engine.Configure(engine.Config{Lists: true})
 	h.Database = newdb.New(&h.w, h.engine)
-	h.Configure(newdb.Config{Lists: true, AskAt: time.Second, Untaken: func() bool { return h.untaken }})
+	h.Configure(newdb.Config{AskAt: time.Second, Untaken: func() bool { return h.untaken }})
 	h.Start()
 	h.contacts.TakePresence(h.view(), other, true, "host-b", "")
 	return h

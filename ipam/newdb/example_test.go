@@ -17,7 +17,7 @@ func Example() {
 	e := engine.New(&w)
 	e.Configure(engine.Config{Lists: true})
 	db := newdb.New(&w, e)
-	db.Configure(newdb.Config{Lists: true, Untaken: func() bool { return false }})
+	db.Configure(newdb.Config{Untaken: func() bool { return false }})
 	db.Start()
 
 	db.Begin(false)

@@ -11,7 +11,7 @@ import (
 // Listing is how far this peer has come with what its own engine has, as others are told.
 func (d *Database) Listing() wire.Listing {
 	now := d.out.Now()
-	comes := d.cfg.Lists && (!d.engine.Silent() || d.inherited || now.Sub(d.engine.SureSince(d.started)) < replayTime)
+	comes := d.engine.Lists() && (!d.engine.Silent() || d.inherited || now.Sub(d.engine.SureSince(d.started)) < replayTime)
 	switch {
 	case d.TakesIn(now):
 		return wire.Untaken

@@ -54,9 +54,9 @@ func (p *Pool) EndOf(o addr.Offset, h space.Holder, since int64) string {
 // ErrHeld refuses an address that h holds here, since then.
 func (p *Pool) ErrHeld(a netip.Addr, h space.Holder, since int64) error {
 	if o, _ := addr.OffsetOf(p.CIDR, a); p.lacksContainer(o, h, since) {
-		return sentence.AddressLeft(p.of.cfg.Name, p.Pool, a, h, since, p.Stranded[o])
+		return sentence.AddressLeft(p.of.Name, p.Pool, a, h, since, p.Stranded[o])
 	}
-	return sentence.AddressHeld(p.of.cfg.Name, p.Pool, a, h, since)
+	return sentence.AddressHeld(p.of.Name, p.Pool, a, h, since)
 }
 
 func (p *Pool) lacksContainer(o addr.Offset, h space.Holder, since int64) bool {

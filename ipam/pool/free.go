@@ -37,7 +37,7 @@ func (p *Pool) UseText() string {
 	if n := p.Here.Networks(); n > 0 {
 		uses = append(uses, sentence.Plural(n, "network", "networks"))
 	}
-	return string(p.of.cfg.Name) + " has " + strings.Join(uses, " and ") + " of it"
+	return string(p.of.Name) + " has " + strings.Join(uses, " and ") + " of it"
 }
 
 // Deletion returns the commands that remove an idle pool. If it stays, as another host has made a network on it meanwhile,
@@ -292,7 +292,7 @@ func (p *Pool) Stretch(first, last netip.Addr) (addr.Range, error) {
 // space.
 func (p *Pool) ErrFull(want addr.Range, rng netip.Prefix, drains bool) error {
 	if rec := p.Space.Lookup(want.Start); want.Size() == 1 && rec.State == space.Held {
-		return sentence.OnlyAddressHeld(p.of.cfg.Name, p.Pool, rng, rec.Holder, rec.Since, p.EndOf(want.Start, rec.Holder, rec.Since))
+		return sentence.OnlyAddressHeld(p.of.Name, p.Pool, rng, rec.Holder, rec.Since, p.EndOf(want.Start, rec.Holder, rec.Since))
 	}
 	var held, reserved, elsewhere, lost addr.Count
 	for r, t := range p.Ring.Within(want) {
@@ -305,7 +305,7 @@ func (p *Pool) ErrFull(want addr.Range, rng netip.Prefix, drains bool) error {
 			elsewhere += r.Size() - here - p.Space.FreeIn(r) // on its way to others
 		case ring.Free:
 			if drains {
-				return sentence.Draining(p.of.cfg.Name, p.Pool)
+				return sentence.Draining(p.of.Name, p.Pool)
 			}
 		default:
 			if p.of.State.Member(t.Owner) == nil {

@@ -139,7 +139,7 @@ func (p *Pool) Withdraw(t *call.Ticket) bool {
 // serialOf returns the number that the record of an address has as long as nothing has confirmed the grant of the ticket
 // (R52).
 func (p *Pool) serialOf(t *call.Ticket, rec *space.Record) uint64 {
-	if p.of.lacks(rule.Confirmed) {
+	if p.of.Lacks(rule.Confirmed) {
 		return rec.Seq
 	}
 	return t.Serial

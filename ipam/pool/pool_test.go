@@ -51,7 +51,7 @@ func newHost(actions ...chronicle.Action) *host {
 	h.parts.Me.Begin(rand.New(rand.NewPCG(1, 1)))
 	h.pools = pool.New(h.parts)
 	h.pools.Configure(pool.Config{
-		Name: "host-a", Grace: 20 * time.Second, CallTime: 20 * time.Second, Lists: true, NameOf: peer.ID.Short, Changed: func() { h.changed++ },
+		Name: "host-a", Grace: 20 * time.Second, CallTime: 20 * time.Second, NameOf: peer.ID.Short, Changed: func() { h.changed++ },
 	})
 	self := h.parts.Me.ID()
 	cidr := netip.MustParsePrefix("10.0.0.0/24")
@@ -174,7 +174,6 @@ func TestFollowsTheRing(t *testing.T) {
 func TestDoubtfulRelease(t *testing.T) {
 	t.Parallel()
 	h := newHost()
-	h.parts.Doubts.Configure(true)
 	h.run("web")
 	h.pool.FreeAndSettle(1)
 	db := container("db")

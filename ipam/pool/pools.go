@@ -38,7 +38,6 @@ type Parts struct {
 type Config struct {
 	Name            peer.Name
 	Grace, CallTime time.Duration        // see ipam.Config
-	Lists           bool                 // the engine lists what it has
 	Rules           rule.Set             // that are taken away
 	NameOf          func(peer.ID) string // how people call a peer
 	Changed         func()               // is called when an address was freed that a request may wait for
@@ -47,7 +46,7 @@ type Config struct {
 // Pools is what this peer knows of the pools of the state. Use [New].
 type Pools struct {
 	Parts
-	cfg Config
+	Config
 
 	all            map[chronicle.PoolKey]*Pool
 	sorted         []*Pool      // nil when pools came or went
@@ -63,9 +62,10 @@ func New(parts Parts) *Pools {
 }
 
 // Configure says how the pools are to behave.
-func (s *Pools) Configure(cfg Config) { s.cfg = cfg }
+func (s *Pools) Configure(cfg Config) { s.Config = cfg }
 
-func (s *Pools) lacks(rules rule.Set) bool { return s.cfg.Rules.Has(rules) }
+// Lacks reports whether one of the rules is taken away.
+func (s *Pools) Lacks(rules rule.Set) bool { return s.Rules.Has(rules) }
 
 // For returns what this peer knows of a pool of the state, nothing yet if it has not been asked before.
 func (s *Pools) For(cp *chronicle.Pool) *Pool {
@@ -246,7 +246,7 @@ func masked(all []netip.Prefix) []netip.Prefix {
 
 // HolderText names what has held an address here, since then.
 func (s *Pools) HolderText(h space.Holder, since int64) string {
-	return sentence.Holder(s.cfg.Name, h, since)
+	return sentence.Holder(s.Name, h, since)
 }
 
 // SetListing says whether a list of the engine is being taken in.

@@ -106,7 +106,7 @@ func (p *Pool) MayTakeOver(n *poolid.Network, o addr.Offset, rec *space.Record, 
 // was set by hand, and then two containers may have been given the same. One that was never listed, and that asks again
 // later, is back.
 func (p *Pool) hasReturned(rec *space.Record, h *space.Holder) bool {
-	return h.MAC != [6]byte{} && rec.MAC == h.MAC && p.of.Out.Now().Sub(p.of.HeldSince(rec)) >= p.of.cfg.Grace
+	return h.MAC != [6]byte{} && rec.MAC == h.MAC && p.of.Out.Now().Sub(p.of.HeldSince(rec)) >= p.of.Grace
 }
 
 // endpointMayBe reports whether an endpoint that starts on the network can be the one that holds the address: that one is
@@ -132,7 +132,7 @@ func (p *Pool) isTold(rec *space.Record) bool {
 	switch {
 	case p.of.Engine.WillList():
 		return p.of.Engine.Knows(rec.Seq)
-	case p.of.cfg.Lists:
+	case p.of.Engine.Lists():
 		return rec.Seq <= p.of.Engine.Greeted().Serial
 	}
 	return true
@@ -150,7 +150,7 @@ func (p *Pool) isGone(o addr.Offset) bool {
 		return false
 	}
 	rec := p.Space.Lookup(o)
-	return p.of.Engine.Knows(rec.Seq) && !p.of.Engine.Complete().At.Before(p.of.HeldSince(&rec).Add(p.of.cfg.CallTime+p.of.cfg.Grace))
+	return p.of.Engine.Knows(rec.Seq) && !p.of.Engine.Complete().At.Before(p.of.HeldSince(&rec).Add(p.of.CallTime+p.of.Grace))
 }
 
 // Release frees an address whose endpoint the engine releases, and reports whether it did. The gateway that this host has,
@@ -177,7 +177,7 @@ func (p *Pool) Release(o addr.Offset, n *poolid.Network) bool {
 // earlier container or of a network. The note of it has the engine asked for a list, which tells whether the present holder
 // lives.
 func (p *Pool) isDoubtful(o addr.Offset, n *poolid.Network) bool {
-	if !p.of.cfg.Lists || p.of.lacks(rule.Doubt) {
+	if !p.of.Engine.Lists() || p.of.Lacks(rule.Doubt) {
 		return false
 	}
 	a := addr.Nth(p.CIDR, o)

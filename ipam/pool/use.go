@@ -11,7 +11,7 @@ import (
 // host is to have none. A new database does not know the networks of the former one before a list, if those were there
 // before. While the engine is silent the next list tells (R60).
 func (p *Pool) IsSurelyUnused(leaves, before bool) bool {
-	if !leaves && (before || p.of.cfg.Lists && !p.of.Engine.WillList()) {
+	if !leaves && (before || p.of.Engine.Lists() && !p.of.Engine.WillList()) {
 		return false
 	}
 	return p.of.Engine.KnowsNetworks() && !p.of.Engine.Awaits(p.Here)
@@ -43,7 +43,7 @@ func (p *Pool) ToldUse(underWay []chronicle.Action) bool {
 // IsParting reports whether one of the commands that are under way ends what keeps the pool, whatever was proposed after it.
 // earlier says that some may be of an earlier start.
 func (p *Pool) IsParting(underWay []chronicle.Action, earlier bool) bool {
-	if p.of.lacks(rule.Parting) {
+	if p.of.Lacks(rule.Parting) {
 		return false
 	}
 	if earlier && !p.Here.HasRecord() {

@@ -23,7 +23,7 @@ import (
 func (s *Pools) Warn(a netip.Addr, by peer.ID) {
 	heeds, news := s.Warnings.Take(a, by, s.Me.ID())
 	if news {
-		s.cfg.Changed()
+		s.Changed()
 	}
 	if p := s.At(a); p != nil && heeds {
 		o, _ := addr.OffsetOf(p.CIDR, a)
@@ -46,7 +46,7 @@ func (s *Pools) EndWarning(a netip.Addr) {
 	if !s.Warnings.End(a) {
 		return
 	}
-	s.cfg.Changed()
+	s.Changed()
 	if p := s.At(a); p != nil {
 		o, _ := addr.OffsetOf(p.CIDR, a)
 		if IsWarned(p.Space.Lookup(o)) {
@@ -118,9 +118,9 @@ func (s *Pools) IsInUseElsewhere(a netip.Addr) bool {
 func (s *Pools) warnedText(a netip.Addr) string {
 	by, _ := s.Warnings.By(a)
 	if by == s.Me.ID() {
-		return "a container or client of " + string(s.cfg.Name) + " from before its database was made"
+		return "a container or client of " + string(s.Name) + " from before its database was made"
 	}
-	return "a container or client on " + s.cfg.NameOf(by) + ", whose addresses were released with ringlet forget"
+	return "a container or client on " + s.NameOf(by) + ", whose addresses were released with ringlet forget"
 }
 
 // ErrWarned refuses an address of which a peer warns.
@@ -158,7 +158,7 @@ func (s *Pools) NoteWarned() {
 // containers may use it that runs since before, and no other is to get it (R59). A list of the engine ends that, or the
 // engine, as it releases the address.
 func (s *Pools) Withhold(a netip.Addr, subnet netip.Prefix) {
-	if s.lacks(rule.Withheld) || s.IsInUse(a) {
+	if s.Lacks(rule.Withheld) || s.IsInUse(a) {
 		return
 	}
 	if p := s.On(subnet); p != nil {
@@ -228,7 +228,7 @@ func (s *Pools) FreeStrangers() {
 			p.Free(o)
 			p.Note(effect.NoteStrangerEnd, o, rec.Holder, rec.Since)
 			p.SettleAt(addr.One(o))
-			s.cfg.Changed()
+			s.Changed()
 		}
 	}
 }

@@ -62,6 +62,12 @@ func Wait(late error) error { return WaitThen(func() error { return late }) }
 // WaitThen is Wait with an answer that is made when it is needed: many calls wait, and each is served again with each decision.
 func WaitThen(late func() error) error { return &WaitError{late} }
 
+// Waits reports whether the cause of a refusal may pass.
+func Waits(err error) bool {
+	_, ok := errors.AsType[*WaitError](err)
+	return ok
+}
+
 // Late returns the answer when the call's time is over.
 func (e *WaitError) Late() error { return e.late() }
 

@@ -28,7 +28,7 @@ func (s *Survey) sightMissing(p *pool.Pool, l *sight) (again bool) {
 			continue
 		}
 		rec := p.Space.Lookup(o)
-		if !l.mark.Knows(rec.Seq) && !s.lacks(rule.Serials) || l.mark.At.Before(s.pools.HeldSince(&rec).Add(s.cfg.Grace)) {
+		if !l.mark.Knows(rec.Seq) && !s.pools.Lacks(rule.Serials) || l.mark.At.Before(s.pools.HeldSince(&rec).Add(s.pools.Grace)) {
 			again = true // too young to tell
 			continue
 		}
@@ -36,7 +36,7 @@ func (s *Survey) sightMissing(p *pool.Pool, l *sight) (again bool) {
 		if news {
 			p.Note(effect.NoteLeakFound, o, rec.Holder, rec.Since)
 		}
-		if l.mark.At.Sub(s.pools.Engine.SureSince(first)) < s.cfg.Grace && !s.lacks(rule.TwoLists) {
+		if l.mark.At.Sub(s.pools.Engine.SureSince(first)) < s.pools.Grace && !s.pools.Lacks(rule.TwoLists) {
 			again = true
 			continue
 		}
@@ -82,7 +82,7 @@ func (s *Survey) absent(a netip.Addr, l *sight) (absent, known bool) {
 	if _, lives := l.on[p].seen[o]; lives || !p.HasEndpoint(o) {
 		return false, false
 	}
-	shown := p.Space.Lookup(o).Ref != "" || s.lacks(rule.Shown)
+	shown := p.Space.Lookup(o).Ref != "" || s.pools.Lacks(rule.Shown)
 	return true, l.on[p].seen != nil && shown && p.Space.Usable(o)
 }
 
@@ -101,10 +101,10 @@ func (s *Survey) MayCollect(p *pool.Pool, o addr.Offset, f report.Finding) (outc
 		return report.CollectedKept, "another holder has it since that report: " + s.pools.HolderText(rec.Holder, rec.Since)
 	case seen || !missing:
 		return report.CollectedKept, "the engine's last list has it"
-	case s.pools.Out.Now().Sub(s.pools.HeldSince(&rec)) < s.cfg.Grace:
-		return report.CollectedKept, fmt.Sprintf("it is younger than %v: its container may be starting", s.cfg.Grace)
-	case s.pools.Engine.Complete().At.Sub(s.pools.Engine.SureSince(first)) < s.cfg.Grace:
-		return report.CollectedKept, fmt.Sprintf("the engine's lists have lacked it for less than %v: try again after that", s.cfg.Grace)
+	case s.pools.Out.Now().Sub(s.pools.HeldSince(&rec)) < s.pools.Grace:
+		return report.CollectedKept, fmt.Sprintf("it is younger than %v: its container may be starting", s.pools.Grace)
+	case s.pools.Engine.Complete().At.Sub(s.pools.Engine.SureSince(first)) < s.pools.Grace:
+		return report.CollectedKept, fmt.Sprintf("the engine's lists have lacked it for less than %v: try again after that", s.pools.Grace)
 	}
 	return report.CollectedFreed, strings.TrimSpace("the engine's lists have lacked it since " + sentence.Date(first.UnixNano()))
 }

@@ -33,7 +33,7 @@ func (s *Survey) TakeHost(read time.Time) {
 			}
 			// Interfaces come and go while networks are made again; a bridge without a network does not.
 			first, _ := p.OffHost.Since(o, read)
-			if read.Sub(s.pools.Engine.SureSince(first)) >= s.cfg.Grace || p.Space.Lookup(o).Key == pool.GatewayKey() {
+			if read.Sub(s.pools.Engine.SureSince(first)) >= s.pools.Grace || p.Space.Lookup(o).Key == pool.GatewayKey() {
 				s.leaveToListed(p, o)
 			}
 		}
@@ -70,7 +70,7 @@ func (s *Survey) Host(p *pool.Pool) {
 		case rec.Kind == space.Host:
 			delete(p.OffHost, o)
 		case rec.Kind == space.Gateway, rec.Kind == space.Client: // a client may have got it for an interface of this host
-		case s.lacks(rule.Standing):
+		case s.pools.Lacks(rule.Standing):
 			p.Free(o)
 			_ = s.acts.Take(p, o, &space.Holder{Kind: space.Host})
 		default: // a grant stands (R64)

@@ -22,7 +22,7 @@ import (
 // Counts reports whether a list that was asked for after the mark tells anything; else again is when another would be
 // useful.
 func (s *Survey) Counts(after engine.Mark) (again time.Duration, counts bool) {
-	if after.Nonce != s.pools.Me.Nonce() && !s.lacks(rule.Nonce) {
+	if after.Nonce != s.pools.Me.Nonce() && !s.pools.Lacks(rule.Nonce) {
 		return time.Second, false // it was asked for by another start: what that numbered says nothing here
 	}
 	if after.Serial < s.pools.Engine.Complete().Serial || after.At.Before(s.pools.Engine.Complete().At) {
@@ -45,7 +45,7 @@ func (s *Survey) Counts(after engine.Mark) (again time.Duration, counts bool) {
 // An inventory tells what was when it began. What was granted or released since is newer, and stands.
 func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 	l := sight{mark: inv.After, came: s.pools.Engine.Serial(), on: map[*pool.Pool]shown{}}
-	if s.lacks(rule.Later) {
+	if s.pools.Lacks(rule.Later) {
 		l.mark = s.pools.Engine.Mark(s.pools.Out.Now())
 	}
 	if inv.Partial {
@@ -58,7 +58,7 @@ func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 		}
 		if inv.AllNetworks {
 			if s.pools.Engine.ListNetworks(networks, inv.After) {
-				again = s.cfg.Grace
+				again = s.pools.Grace
 			}
 			for _, p := range s.pools.Sorted() {
 				s.acts.Settle(p)
@@ -72,7 +72,7 @@ func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 	networks := s.sightAll(inv, &l)
 	s.pools.Engine.SetComplete(inv.After)
 	if s.pools.Engine.ListNetworks(networks, inv.After) {
-		again = s.cfg.Grace
+		again = s.pools.Grace
 	}
 	if unlisted && !s.incomplete && s.acts.HasPlace() {
 		s.pools.Database.TakeList()
@@ -94,7 +94,7 @@ func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 		}
 		s.Host(p)
 		if s.sightMissing(p, &l) {
-			again = s.cfg.Grace
+			again = s.pools.Grace
 		}
 		s.acts.Settle(p)
 	}
@@ -107,7 +107,7 @@ func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 // sightUnsettled notes an endpoint whose address this peer does not have yet, or cannot have. Only its owner can say, and
 // the inventory that follows asks again.
 func (s *Survey) sightUnsettled(p *pool.Pool, o addr.Offset, h space.Holder, l *sight, err error) {
-	if s.acts.Waits(err) {
+	if sentence.Waits(err) {
 		// Where a conflict is known, the list is whole without the answer: two owners may answer by turns, and one of
 		// them would be waited for at each list.
 		if !s.pools.Conflicts.Keep(p.Place(o), sentence.Who(h)) {
@@ -186,7 +186,7 @@ func (s *Survey) sightSubnet(subnet netip.Prefix, n call.InventoryNetwork, l *si
 		return // others that were asked for another network there have said no, and would be asked again
 	}
 	p, err := s.acts.Join(subnet)
-	if s.acts.Waits(err) {
+	if sentence.Waits(err) {
 		s.incomplete = true
 		return
 	}
@@ -269,7 +269,7 @@ func (s *Survey) sightKept(p *pool.Pool, addresses []netip.Addr, kind chronicle.
 func (s *Survey) sightUnkept(p *pool.Pool, o addr.Offset, kind chronicle.Kind, err error) {
 	who := "is reserved as " + kind.String() + " by a network of this host"
 	switch t, _ := p.Ring.At(o); {
-	case s.acts.Waits(err):
+	case sentence.Waits(err):
 		s.unanswered = s.unanswered || t.Owner != s.pools.Me.ID() && s.acts.IsLive(t.Owner)
 		s.pools.Conflicts.Keep(p.Place(o), who)
 	case errors.Is(err, sentence.ErrAddressInUse) && s.pools.State.Member(t.Owner) != nil:

@@ -7,18 +7,16 @@ package survey
 
 import (
 	"net/netip"
-	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
-	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// Acts is what a survey has done for what it finds, and what it asks about others. Waits says of an error of Join, Borrow
-// and KeepBack that a later list may find no error.
+// Acts is what a survey has done for what it finds, and what it asks about others. Where an error of Join, Borrow or KeepBack
+// waits ([sentence.Waits]), a later list may find none.
 type Acts struct {
 	// Join returns the pool with just that subnet, and has one made if there is none.
 	Join func(subnet netip.Prefix) (*pool.Pool, error)
@@ -31,7 +29,6 @@ type Acts struct {
 	// Settle does what follows when a pool may have lost its last network.
 	Settle func(*pool.Pool)
 
-	Waits    func(error) bool
 	HasPlace func() bool // this peer is in its cluster, for good, and has nobody to inherit from
 	IsLive   func(peer.ID) bool
 	GivesUp  func(*pool.Pool) bool // this peer has given the pool up, or is about to
@@ -41,17 +38,10 @@ type Acts struct {
 	OthersUse func(*pool.Pool, addr.Offset, error) (why, other string)
 }
 
-// Config is how a survey is to be made.
-type Config struct {
-	Grace time.Duration // see ipam.Config
-	Rules rule.Set      // that are taken away
-}
-
 // Survey is what the last list of the engine came to. Use [New].
 type Survey struct {
 	pools *pool.Pools
 	acts  Acts
-	cfg   Config
 
 	whole      bool // a list is being taken in that is complete
 	incomplete bool // the last one could not be taken in whole
@@ -60,13 +50,8 @@ type Survey struct {
 	Untaken bool
 }
 
-// New returns a survey of the pools. [Survey.Configure] is to follow.
+// New returns a survey of the pools.
 func New(pools *pool.Pools, acts Acts) *Survey { return &Survey{pools: pools, acts: acts} }
-
-// Configure says how the survey is to be made.
-func (s *Survey) Configure(cfg Config) { s.cfg = cfg }
-
-func (s *Survey) lacks(rules rule.Set) bool { return s.cfg.Rules.Has(rules) }
 
 // IsWhole reports whether a complete list is being taken in.
 func (s *Survey) IsWhole() bool { return s.whole }

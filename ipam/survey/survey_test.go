@@ -19,6 +19,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/poolid"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/start"
 	"github.com/ringlet/ringlet/ipam/survey"
@@ -44,7 +45,7 @@ type host struct {
 	kept   []addr.Offset // what was to be reserved for networks
 }
 
-var errWait = errors.New("wait")
+var errWait = sentence.Wait(errors.New("wait"))
 
 func newHost() *host {
 	h := &host{now: time.Unix(1000, 0)}
@@ -59,7 +60,7 @@ func newHost() *host {
 	h.parts.Me.Begin(rand.New(rand.NewPCG(1, 1)))
 	e.Start(h.parts.Me.Nonce())
 	h.pools = pool.New(h.parts)
-	h.pools.Configure(pool.Config{Name: "host-a", Grace: grace, CallTime: grace, Lists: true, NameOf: peer.ID.Short, Changed: func() {}})
+	h.pools.Configure(pool.Config{Name: "host-a", Grace: grace, CallTime: grace, NameOf: peer.ID.Short, Changed: func() {}})
 	self := h.parts.Me.ID()
 	h.parts.State.Apply([]chronicle.Command{{Author: self, Number: 1, Action: chronicle.Found{Cluster: [16]byte{7}, Peers: []chronicle.Founder{{ID: self, Name: "host-a", Boot: 1}}}}})
 	h.parts.State.Apply([]chronicle.Command{{Author: self, Number: 2, Action: chronicle.CreatePool{CIDR: cidr, Deal: chronicle.DealNone}}})
@@ -79,14 +80,12 @@ func newHost() *host {
 		Take:        func(p *pool.Pool, o addr.Offset, h *space.Holder) error { return p.Take(o, h, new(call.AddressGrant)) },
 		KeepBack:    func(_ *pool.Pool, o addr.Offset, _ chronicle.Kind) error { h.kept = append(h.kept, o); return nil },
 		Settle:      func(*pool.Pool) {},
-		Waits:       func(err error) bool { return errors.Is(err, errWait) },
 		HasPlace:    func() bool { return true },
 		IsLive:      func(peer.ID) bool { return true },
 		GivesUp:     func(*pool.Pool) bool { return false },
 		StillOthers: func(_ *pool.Pool, _ addr.Offset, err error) bool { return errors.Is(err, errWait) },
 		OthersUse:   func(_ *pool.Pool, _ addr.Offset, err error) (why, other string) { return err.Error(), "" },
 	})
-	h.survey.Configure(survey.Config{Grace: grace})
 	return h
 }
 
