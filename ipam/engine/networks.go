@@ -100,9 +100,6 @@ func (s *Subnet) Unasked() bool { return s.shown > len(s.ids) }
 // Released returns the number of the last release of a pool there; 0 if none came.
 func (s *Subnet) Released() uint64 { return s.released }
 
-// Removed returns the number of the removal of its pool, until a list that was begun later has come; else 0.
-func (s *Subnet) Removed() uint64 { return s.removed }
-
 // On returns what is known of the networks on a subnet, for a pool of it.
 func (e *Engine) On(cidr netip.Prefix) *Subnet {
 	s := e.on(cidr)
@@ -318,13 +315,6 @@ func (e *Engine) drop(s *Subnet, n *Network) {
 		s.dropped = e.out.Now()
 		*e.out.Note() = effect.Note{Kind: effect.NoteNetworkGone, Pool: s.cidr}
 	}
-}
-
-// MayBelieve reports whether releases on a subnet are believed, as no list will ever come: once no container of this host has
-// an address there. Where the engine is only silent the next list tells: two networks with one ID may have been asked for
-// in one process and another one.
-func (e *Engine) MayBelieve(s *Subnet) bool {
-	return s.released > 0 && !e.cfg.Lists
 }
 
 // Believe drops the networks on a subnet whose release has come.

@@ -103,7 +103,7 @@ func TestWithoutLists(t *testing.T) {
 		b.Enter(b.net, false)
 	}
 	for i, gone := range []bool{false, true} {
-		if b.Release(b.net) && b.MayBelieve(b.on) {
+		if b.Release(b.net) {
 			b.Believe(b.on)
 		}
 		if b.on.Has() == gone {

@@ -106,7 +106,7 @@ func (p *Pool) Describe(o addr.Offset, h space.Holder) {
 
 // NoteAlive notes that an address is in use, until an inventory says otherwise.
 func (p *Pool) NoteAlive(o addr.Offset, rec space.Record) {
-	if p.of.Engine.WillList() && (rec.Kind == space.Container || rec.Kind == space.Unmarked) {
+	if p.of.Engine.WillList() && rec.Kind.OfEndpoint() {
 		remember(&p.Seen, o, rec.Ref)
 		forget(p.Missing, o)
 	}

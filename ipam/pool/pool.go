@@ -139,15 +139,10 @@ func (p *Pool) HasContainers() bool {
 	return p.holdsAny(func(kind space.Kind) bool { return !kind.OfHost() })
 }
 
-// HasEndpoints reports whether an address of the pool is held by an endpoint of the engine.
-func (p *Pool) HasEndpoints() bool {
-	return p.holdsAny(func(kind space.Kind) bool { return kind == space.Container || kind == space.Unmarked })
-}
-
 // HasEndpoint reports whether an address is held by an endpoint of the engine.
 func (p *Pool) HasEndpoint(o addr.Offset) bool {
 	kind, held := p.Space.Holds(o)
-	return held && (kind == space.Container || kind == space.Unmarked)
+	return held && kind.OfEndpoint()
 }
 
 // HasGuestsIn reports whether anything in the range is held but for the host itself.

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
-	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/effect"
 	"github.com/ringlet/ringlet/ipam/poolid"
 	"github.com/ringlet/ringlet/ipam/rule"
@@ -32,13 +31,13 @@ const (
 // container with the name, the MAC and the network of another is that container, which asks again; and a container that has
 // gone without a release, as far as the engine's inventory tells, left its address to the one that comes back under its key.
 func (p *Pool) Retried(n *poolid.Network, o addr.Offset, h *space.Holder) Return {
-	rec := p.Space.Lookup(o)
+	rec, r := p.Space.Lookup(o), p.ReservationAt(o)
 	switch {
 	case rec.Kind != h.Kind:
 		return IsOther
 	case rec.Kind == space.Client:
 		return IsBack // also while it is set aside: what is held is taken from nobody
-	case !p.Space.Usable(o), keptForAnother(p.ReservationAt(o), h): // its holder was renamed
+	case !p.Space.Usable(o), r != nil && !KeptFor(r, h): // it is kept for another name, as its holder was renamed
 		return IsOther
 	case p.isGone(o):
 		return p.leftTo(o)
@@ -54,11 +53,6 @@ func (p *Pool) Retried(n *poolid.Network, o addr.Offset, h *space.Holder) Return
 		return IsOther
 	}
 	return BackOnceTold
-}
-
-// keptForAnother reports whether an address is kept for a name, and not for the holder.
-func keptForAnother(r *chronicle.Reservation, h *space.Holder) bool {
-	return r != nil && r.Kind == chronicle.KindKeptForName && !KeptFor(r, h)
 }
 
 // leftTo says whether an address whose holder is gone is left to the asker, who comes after that one. It is not if a

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/rule"
+	"github.com/ringlet/ringlet/ipam/space"
 )
 
 // IsSurelyUnused reports whether no network of this host can be on a pool of which it knows none, or leaves says that the
@@ -66,10 +67,11 @@ func (p *Pool) MayGoSoon() bool {
 	return p.Origin == chronicle.FromChoice && p.Name == "" && p.of.Engine.Awaits(p.Here)
 }
 
-// BelieveReleases drops the networks on the pool whose release has come, where no list comes: once no container of this host
-// has an address of the pool.
+// BelieveReleases drops the networks on the pool whose release has come, where no list ever comes: once no container of this
+// host has an address of the pool. Where the engine is only silent the next list tells: two networks with one ID may have been
+// asked for in one process and another one.
 func (p *Pool) BelieveReleases() {
-	if p.of.Engine.MayBelieve(p.Here) && !p.HasEndpoints() {
+	if !p.of.Engine.Lists() && p.Here.Released() > 0 && !p.holdsAny(space.Kind.OfEndpoint) {
 		p.of.Engine.Believe(p.Here)
 	}
 }

@@ -67,7 +67,7 @@ func (p *Picture) Audit(broken []error) Audit {
 		pool := &p.Pools[i]
 		a.Listed += len(pool.Seen)
 		for o, rec := range pool.Space.HeldIn(addr.Whole(pool.CIDR)) {
-			if rec.Kind != space.Container && rec.Kind != space.Unmarked {
+			if !rec.Kind.OfEndpoint() {
 				continue
 			}
 			a.Held++

@@ -37,8 +37,7 @@ func AddressLeft(host peer.Name, p *chronicle.Pool, a netip.Addr, h space.Holder
 
 // LacksContainer reports whether the engine's last list, begun at looked, has the endpoint of a holder, and no container with it.
 func LacksContainer(h space.Holder, since int64, container string, listed bool, looked time.Time) bool {
-	isContainer := h.Kind == space.Container || h.Kind == space.Unmarked
-	return isContainer && listed && container == "" && h.Ref == "" && looked.UnixNano() > since
+	return h.Kind.OfEndpoint() && listed && container == "" && h.Ref == "" && looked.UnixNano() > since
 }
 
 // Disconnect says how to remove an endpoint whose container is gone from a network, by its name; empty if that is not known.

@@ -23,6 +23,9 @@ const (
 // nothing that was started on it.
 func (k Kind) OfHost() bool { return k == Host || k == Gateway || k == Stranger || k == Kept }
 
+// OfEndpoint reports whether what holds an address is an endpoint of the engine.
+func (k Kind) OfEndpoint() bool { return k == Container || k == Unmarked }
+
 // String returns the kind as status shows it.
 func (k Kind) String() string {
 	switch k {

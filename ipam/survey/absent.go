@@ -21,10 +21,7 @@ import (
 func (s *Survey) sightMissing(p *pool.Pool, l *sight) (again bool) {
 	var free []addr.Offset
 	for o, kind := range p.Space.Kinds() {
-		if kind != space.Container && kind != space.Unmarked {
-			continue
-		}
-		if _, here := p.Seen[o]; here {
+		if !kind.OfEndpoint() || p.Shows(o) {
 			continue
 		}
 		rec := p.Space.Lookup(o)
@@ -90,16 +87,15 @@ func (s *Survey) absent(a netip.Addr, l *sight) (absent, known bool) {
 func (s *Survey) MayCollect(p *pool.Pool, o addr.Offset, f report.Finding) (outcome, why string) {
 	rec := p.Space.Lookup(o)
 	first, missing := p.Missing[o]
-	_, seen := p.Seen[o]
 	since := time.Unix(0, rec.Since)
 	switch {
 	case rec.State != space.Held:
 		return report.CollectedFree, "it is no longer in use"
-	case rec.Kind != space.Container && rec.Kind != space.Unmarked:
+	case !rec.Kind.OfEndpoint():
 		return report.CollectedKept, "it is held by " + s.pools.HolderText(rec.Holder, rec.Since)
 	case !since.Equal(f.Since) || rec.Ref != f.Container || rec.Name != f.Name:
 		return report.CollectedKept, "another holder has it since that report: " + s.pools.HolderText(rec.Holder, rec.Since)
-	case seen || !missing:
+	case p.Shows(o) || !missing:
 		return report.CollectedKept, "the engine's last list has it"
 	case s.pools.Out.Now().Sub(s.pools.HeldSince(&rec)) < s.pools.Grace:
 		return report.CollectedKept, fmt.Sprintf("it is younger than %v: its container may be starting", s.pools.Grace)

@@ -85,7 +85,7 @@ func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 		}
 		of := l.on[p]
 		p.Seen, p.Stranded = of.seen, of.stranded
-		if !l.misses(p.Here.Removed()) { // or it was made again, and this list tells nothing of it yet
+		if l.mark.Knows(s.pools.Engine.RemovedAt(p.CIDR)) { // or it was made again, and this list tells nothing of it yet
 			p.Here.Kept = of.kept
 		}
 		p.Surveyed = of.seen != nil || networks[p.CIDR] == 0
@@ -170,13 +170,10 @@ type shown struct {
 	stranded map[addr.Offset]string         // the networks of endpoints without a container
 }
 
-// misses reports whether something has a number of which the inventory knows nothing yet; 0 is that of nothing.
-func (l *sight) misses(serial uint64) bool { return serial > l.mark.Serial }
-
 // sightSubnet takes note of one subnet of a network that the engine has: of its reservations and of its endpoints. The pool
 // is made if there is none.
 func (s *Survey) sightSubnet(subnet netip.Prefix, n call.InventoryNetwork, l *sight) {
-	if l.misses(s.pools.Engine.RemovedAt(subnet)) {
+	if !l.mark.Knows(s.pools.Engine.RemovedAt(subnet)) {
 		s.incomplete = true // it was removed while the engine was asked, and may have been made again since
 		return
 	}
@@ -251,12 +248,11 @@ func (s *Survey) sightKept(p *pool.Pool, addresses []netip.Addr, kind chronicle.
 			what := sentence.Reserved(r) + ", but a network keeps it back as " + kind.String()
 			p.Disagree(o, conflict.Conflict{Text: what, Same: what, Next: sentence.EndReserved(r, a) + ", or remove that network"})
 		case r != nil:
-		case l.misses(p.Here.Released()):
+		case !l.mark.Knows(p.Here.Released()):
 			s.incomplete = true // the network may be the one that was removed since
-		case kind == chronicle.KindGateway && s.pools.Engine.OnHost(a) && p.AdoptGateway(o):
-			// It is on an interface of this host, and so its own.
-		case rec.State == space.Held && rec.Kind == space.Gateway:
-		case kind == chronicle.KindGateway && (rec.State == space.Held && rec.Kind == space.Host || s.pools.Engine.OnHost(a)):
+		case kind == chronicle.KindGateway && s.pools.Engine.OnHost(a):
+			p.AdoptGateway(o) // it is on an interface of this host, and so its own
+		case rec.State == space.Held && (rec.Kind == space.Gateway || rec.Kind == space.Host && kind == chronicle.KindGateway):
 		case rec.State == space.Held && !pool.Yields(rec, kind):
 			p.Dispute(o, rec.Holder, rec.Since, "is reserved as "+kind.String(), p.EndOf(o, rec.Holder, rec.Since), "remove that network")
 		default: // nothing here is in its way
@@ -279,22 +275,17 @@ func (s *Survey) sightUnkept(p *pool.Pool, o addr.Offset, kind chronicle.Kind, e
 	}
 }
 
-// holderOf returns an endpoint as the holder of its address.
-func holderOf(e call.InventoryEndpoint) space.Holder {
-	return space.Holder{Kind: space.Container, Name: pool.Known(e.Name), Ref: pool.Known(e.Container), MAC: e.MAC}
-}
-
 // sightAddress makes an endpoint hold its address, or learns who holds it.
 func (s *Survey) sightAddress(p *pool.Pool, o addr.Offset, e call.InventoryEndpoint, l *sight) {
-	h := holderOf(e)
+	h := space.Holder{Kind: space.Container, Name: pool.Known(e.Name), Ref: pool.Known(e.Container), MAC: e.MAC}
 	delete(p.Missing, o)
 	rec := p.Space.Lookup(o)
-	if rec.State != space.Unused && l.misses(rec.Seq) && rec.Seq <= l.came {
+	if rec.State != space.Unused && !l.mark.Knows(rec.Seq) && rec.Seq <= l.came {
 		// What waits for its name may have come with space that was taken over since.
 		s.incomplete = s.incomplete || rec.State == space.Held && rec.Kind == space.Kept
 		return // what is known is newer
 	}
-	if l.misses(p.Left[o]) || l.misses(p.Named[o]) {
+	if !l.mark.Knows(p.Left[o]) || !l.mark.Knows(p.Named[o]) {
 		// So is this, of which no record is left: it was released, and then reserved or
 		// given away. Only the next inventory can tell an auxiliary address from an
 		// endpoint that was replayed to a new database.
@@ -343,7 +334,7 @@ func (s *Survey) sightAddress(p *pool.Pool, o addr.Offset, e call.InventoryEndpo
 // may know more, or by another holder.
 func (s *Survey) sightHeld(p *pool.Pool, o addr.Offset, h space.Holder, rec *space.Record, l *sight) {
 	switch {
-	case rec.Kind != space.Container && rec.Kind != space.Unmarked:
+	case !rec.Kind.OfEndpoint():
 		s.conflictOfListed(p, o, h, l, "is held by "+s.pools.HolderText(rec.Holder, rec.Since), sentence.End(rec.Holder, addr.Nth(p.CIDR, o)))
 	case h.Ref != "":
 		h.Network = rec.Network
