@@ -269,11 +269,9 @@ func (m serving) obtain(p *pool.Pool, o addr.Offset) error {
 
 // openAhead takes more space before it is needed.
 func (m *Machine) openAhead(p *pool.Pool) {
-	chunk := m.trade.Ahead(p.Space)
-	if chunk == 0 {
-		return
+	if chunk := m.trade.Ahead(p.Space); chunk > 0 {
+		_, _ = m.unasked().open(p, addr.Whole(p.CIDR), chunk)
 	}
-	_, _ = m.unasked().open(p, addr.Whole(p.CIDR), chunk)
 }
 
 // serve finds the pool of a network that can be served, and makes the pool if
@@ -357,7 +355,7 @@ func (m *Machine) takeStranger(q *Stranger) {
 // settleEmptied lets a pool go that was only kept for an address that was
 // still held.
 func (m *Machine) settleEmptied(p *pool.Pool) {
-	if p.Facts().IsChosen && !p.IsBusy() && !p.Here.Has() || p.Here.Released() > 0 && !m.engine.WillList() {
+	if p.Origin == chronicle.FromChoice && !p.IsBusy() && !p.Here.Has() || p.Here.Released() > 0 && !m.engine.WillList() {
 		m.settle(p)
 	}
 }

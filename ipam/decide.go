@@ -77,7 +77,7 @@ func (m *Machine) mayPropose(actions []chronicle.Action) error {
 			continue
 		}
 		p, r := m.taken(a)
-		if m.survey.IsWhole() && p != nil && !slices.Contains(m.engine.Subnets(), p.CIDR) {
+		if p == nil || m.survey.IsWhole() && !slices.Contains(m.engine.Subnets(), p.CIDR) {
 			continue
 		}
 		switch a.(type) {
@@ -86,7 +86,7 @@ func (m *Machine) mayPropose(actions []chronicle.Action) error {
 				continue
 			}
 		}
-		if p != nil && slices.ContainsFunc(p.Mine, r.Overlaps) {
+		if slices.ContainsFunc(p.Mine, r.Overlaps) {
 			return m.awaitList()
 		}
 	}

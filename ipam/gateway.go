@@ -2,13 +2,11 @@ package ipam
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/pool"
-	"github.com/ringlet/ringlet/ipam/poolid"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -38,7 +36,7 @@ func (m serving) gateway(p *pool.Pool, q *AddressRequest) (g AddressGrant, err e
 		// Its pool was granted as that of a network which the engine has: of those it names the gateway.
 		return AddressGrant{}, failf(ErrNotReady, "ringlet on %s took the new network on %s for an old one, because the engine was starting: create it again", m.cfg.Name, sentence.Pool(p.Pool))
 	}
-	if o, ok := poolid.GatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr); ok {
+	if o, ok := q.Network.SharedGateway(); ok {
 		return m.reserveFor(p, o, chronicle.KindGateway)
 	}
 	if p.FindGateway() {
@@ -65,27 +63,14 @@ func (m serving) takeHighest(p *pool.Pool, o addr.Offset, h *space.Holder, g *Ad
 	return m.take(p, o, h, g)
 }
 
-// sharedGateway returns the gateway that the network's mode shares between all
-// engines, reserved, or an invalid prefix if the mode has none.
-func (m serving) sharedGateway(p *pool.Pool, n Network) (netip.Prefix, error) {
-	o, ok := poolid.GatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
-	if !ok {
-		return netip.Prefix{}, nil
-	}
-	if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
-		return netip.Prefix{}, err
-	}
-	return p.Standing(o).Address, nil
-}
-
 // keepGateway has the gateway reserved that a network shares which this peer was not asked for, since its database is
 // younger: engines before 29 list no gateway that nobody typed, and a container could have it.
 func (m *Machine) keepGateway(p *pool.Pool, n *Network) {
-	o, ok := poolid.GatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
+	o, ok := n.SharedGateway()
 	if !ok || !m.log.IsSole() || !p.Here.Unasked() || p.ReservationAt(o) != nil || m.closing(p, addr.One(o)) {
 		return
 	}
-	m.keepBackSoon(p, o, chronicle.KindGateway)
+	_ = m.keepBack(p, o, chronicle.KindGateway) // no call waits for it: what is proposed is set aside
 }
 
 // keepListed has what networks keep back in the range, as the last list tells, reserved for them, once nothing else
@@ -96,14 +81,9 @@ func (m *Machine) keepListed(p *pool.Pool, in addr.Range) {
 	}
 	for _, o := range slices.Sorted(maps.Keys(p.Here.Kept)) {
 		if _, held := p.Space.Holds(o); in.Contains(o) && !held && p.Here.Shown() > 0 && p.ReservationAt(o) == nil && !m.closing(p, addr.One(o)) {
-			m.keepBackSoon(p, o, p.Here.Kept[o])
+			_ = m.keepBack(p, o, p.Here.Kept[o])
 		}
 	}
-}
-
-// keepBackSoon is keepBack while a call is served, which does not wait for it: what is proposed is set aside.
-func (m *Machine) keepBackSoon(p *pool.Pool, o addr.Offset, kind chronicle.Kind) {
-	_ = m.keepBack(p, o, kind)
 }
 
 // reserveFor grants a network of this host an address by reserveShared. Its pool is said to be used first:

@@ -102,9 +102,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 			m.warnings.Sleep(missed)
 		}
 	}
-	if !m.pools.StrangersUntil().IsZero() {
-		m.pools.FreeStrangers()
-	}
+	m.pools.FreeStrangers()
 	if m.warnings.AnyOver() {
 		m.endWarnings()
 	}

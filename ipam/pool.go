@@ -60,11 +60,12 @@ func (m serving) grantPool(q *PoolRequest) (PoolGrant, error) {
 	}
 	// First, or what is reserved goes with the last network of another host in a slot that this
 	// call has decided.
-	_, shares := poolid.GatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
-	if err := m.keepUnderNetworks(p, shares); err != nil {
-		return PoolGrant{}, err
+	var gateway AddressGrant
+	if o, shares := n.SharedGateway(); shares {
+		gateway, err = m.reserveFor(p, o, chronicle.KindGateway)
+	} else {
+		err = m.keepUnderNetworks(p, false)
 	}
-	gateway, err := m.sharedGateway(p, n)
 	if err != nil {
 		return PoolGrant{}, err
 	}
@@ -75,7 +76,7 @@ func (m serving) grantPool(q *PoolRequest) (PoolGrant, error) {
 	if len(p.Mine) == 0 {
 		m.openAhead(p)
 	}
-	return PoolGrant{Network: n, Gateway: gateway, Chosen: !q.Pool.IsValid()}, nil
+	return PoolGrant{Network: n, Gateway: gateway.Address, Chosen: !q.Pool.IsValid()}, nil
 }
 
 // serves reports whether the request is for a network that this host has.
@@ -221,7 +222,8 @@ func (m serving) makePool(cidr netip.Prefix, spec poolSpec) (made, used *pool.Po
 	}
 	create := chronicle.CreatePool{CIDR: cidr, Origin: spec.origin, Deal: m.cfg.Deal, Reserved: subnets.Fixed(cidr), Away: m.dealtAround(cidr)}
 	if spec.reserved != nil {
-		if o, ok := poolid.GatewayOffset(cidr, spec.reserved.Gateway, spec.reserved.GatewayAddr); ok {
+		n, _ := spec.reserved.On(cidr)
+		if o, ok := n.SharedGateway(); ok {
 			create.Reserved = append(create.Reserved, chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindGateway})
 		}
 	}

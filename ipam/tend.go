@@ -115,11 +115,7 @@ const unusedAfter = time.Minute
 // retirePool gives up a pool whose subnet was chosen and on which this host
 // has no network any more, and removes it when nobody owns a part of it.
 func (m *Machine) retirePool(p *pool.Pool) {
-	facts := p.Facts()
-	if !facts.IsChosen {
-		return
-	}
-	if !facts.Passes || p.MayBeUsed() {
+	if !p.Facts().Passes || p.MayBeUsed() {
 		p.UnusedSince = time.Time{}
 		return
 	}

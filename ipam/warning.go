@@ -59,8 +59,7 @@ func (m *Machine) warns() bool {
 	if m.members.IsGivenUp() {
 		return true
 	}
-	// This is asked in each step.
-	return !m.warnings.IsEmpty() && !m.members.IsSuspended() && m.warnings.Count(m.members.Self()) > 0 && m.members.IsMember()
+	return m.warnings.Count(m.members.Self()) > 0 && !m.members.IsSuspended() && m.members.IsMember() // this is asked in each step
 }
 
 // warnPeer warns one peer, if it can be reached.
@@ -83,9 +82,6 @@ func (m *Machine) warnPeer(to peer.ID) {
 
 // mayClaim reports why an address of which a peer warns is refused, if it is: only who has it may claim it.
 func (m *Machine) mayClaim(p *pool.Pool, a netip.Addr, h *space.Holder) error {
-	if !m.pools.IsInUse(a) {
-		return nil
-	}
 	if h.Kind == space.Client && h.Ref != "" && m.members.Former.Awaits(a, h.Ref) || h.Kind == space.Unmarked && !m.pools.IsInUseElsewhere(a) {
 		return nil // an endpoint of this host that the engine asks for again may be who has it
 	}

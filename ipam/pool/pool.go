@@ -22,11 +22,12 @@ import (
 // first, in few lines of the cache: a host may have a thousand, and call one after the other.
 type Pool struct {
 	*chronicle.Pool
-	of        *Pools
-	Space     *space.Space
-	Here      *engine.Subnet // the networks of this host on it
-	facts     Facts
-	IdleSince time.Time // since when the state says that it has networks here, and it has none
+	of          *Pools
+	Space       *space.Space
+	Here        *engine.Subnet // the networks of this host on it
+	facts       Facts
+	IdleSince   time.Time // since when the state says that it has networks here, and it has none
+	UnusedSince time.Time // since when nothing here uses it
 
 	// Missing holds when an inventory first lacked an address that a container
 	// holds, and OffHost when the host first lacked an address that is held for an
@@ -52,8 +53,7 @@ type Pool struct {
 	// inventory that began later has come, one that did earlier says otherwise.
 	Named, Left map[addr.Offset]uint64
 
-	Vacated     time.Time // when another peer last was given all that this peer had here
-	UnusedSince time.Time // since when nothing here uses it
+	Vacated time.Time // when another peer last was given all that this peer had here
 }
 
 // Facts is what follows for a pool from a content of the state.
@@ -61,8 +61,7 @@ type Facts struct {
 	at         uint64 // of which edition of the state
 	KeepsNames bool   // some address of it is kept for a name
 	IsUsed     bool   // this peer has said that it uses the pool
-	IsChosen   bool   // its subnet was
-	Passes     bool   // and it goes when nobody uses it
+	Passes     bool   // its subnet was chosen, and it goes when nobody uses it
 }
 
 // Facts returns what follows for the pool from the state. It is looked for once in each slot: a host may have a thousand
@@ -75,13 +74,11 @@ func (p *Pool) Facts() *Facts {
 }
 
 func (p *Pool) learnFacts() {
-	chosen := p.Origin == chronicle.FromChoice
 	p.facts = Facts{
 		at:         *p.of.Edition,
 		KeepsNames: slices.ContainsFunc(p.Reserved, func(r chronicle.Reservation) bool { return r.Kind == chronicle.KindKeptForName }),
 		IsUsed:     p.UsedBy(p.of.Me.ID()),
-		IsChosen:   chosen,
-		Passes:     chosen && p.Name == "" && !p.Operated(),
+		Passes:     p.Origin == chronicle.FromChoice && p.Name == "" && !p.Operated(),
 	}
 }
 
@@ -161,11 +158,11 @@ func (p *Pool) Shows(o addr.Offset) bool {
 	return shown
 }
 
-// ShowsFree reports whether the range is one address, and the engine has listed all that it has on the pool, which may be
-// nil, and nothing there. A peer with a new database may give away such an address before it has taken in all of the list:
-// what is left of that another peer may have to give, with a new database, too, who waits in turn for what this one has.
+// ShowsFree reports whether the range is one address, and the engine has listed all that it has on the pool, and nothing
+// there. A peer with a new database may give away such an address before it has taken in all of the list: what is left of that
+// another peer may have to give, with a new database, too, who waits in turn for what this one has.
 func (p *Pool) ShowsFree(r addr.Range) bool {
-	return p != nil && p.Surveyed && r.Size() == 1 && !p.Shows(r.Start)
+	return p.Surveyed && r.Size() == 1 && !p.Shows(r.Start)
 }
 
 // Part is a piece of a range with one owner.

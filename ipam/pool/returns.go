@@ -189,6 +189,6 @@ func (p *Pool) mayBeNetworks(o addr.Offset, n *poolid.Network) bool {
 	if !p.of.Engine.WillList() {
 		return false
 	}
-	g, shares := poolid.GatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
+	g, shares := n.SharedGateway()
 	return shares && g == o || p.Keeps(o)
 }

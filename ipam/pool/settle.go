@@ -17,16 +17,13 @@ func (p *Pool) SettleAt(in addr.Range) {
 	if len(p.Seen) > 0 && !p.of.listing { // what is being listed is taken in one by one
 		p.holdSeen(in) // a container that the engine's last list has
 	}
-	of := p.of
-	if len(of.Engine.Host()) > 0 {
+	if len(p.of.Engine.Host()) > 0 {
 		p.holdHost(in) // the host itself
 	}
 	if p.Facts().KeepsNames {
 		p.holdKept(in) // the name for which it is reserved
 	}
-	if !of.Warnings.IsEmpty() {
-		p.HoldWarned(in) // a container on another host, which that one warned of
-	}
+	p.HoldWarned(in) // a container on another host, which that one warned of
 }
 
 // holdSeen holds what the engine's last list has in a range that has just become this peer's, and was another's to hold

@@ -58,9 +58,7 @@ func (s *Pools) EndWarning(a netip.Addr) {
 
 // DismissWarned ends the warning of an address that its user has again.
 func (p *Pool) DismissWarned(o addr.Offset) {
-	if !p.of.Warnings.IsEmpty() {
-		p.of.EndWarning(addr.Nth(p.CIDR, o))
-	}
+	p.of.EndWarning(addr.Nth(p.CIDR, o))
 }
 
 // IsWarned reports whether an address is held because of a warning: a device has a MAC.

@@ -3,6 +3,7 @@ package poolid
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -214,7 +215,7 @@ func IsWide(subnet netip.Prefix) bool {
 
 // CheckGateway reports why nobody can have the network's gateway.
 func (n Network) CheckGateway() error {
-	o, shared := GatewayOffset(n.Pool, n.Gateway, n.GatewayAddr)
+	o, shared := n.SharedGateway()
 	for _, r := range subnets.Fixed(n.Pool) {
 		if shared && r.Range.Contains(o) {
 			return fmt.Errorf("gateway %v is the %v of subnet %v, which no host can use: choose another address", n.GatewayAddr, r.Kind, n.Pool)
@@ -230,10 +231,8 @@ func NameError(name string) error {
 
 // ParseGateway reads the value of the option gateway.
 func ParseGateway(s string) (GatewayMode, netip.Addr, error) {
-	for m, text := range gatewayModes {
-		if s == text {
-			return GatewayMode(m), netip.Addr{}, nil
-		}
+	if m := slices.Index(gatewayModes[:], s); m >= 0 {
+		return GatewayMode(m), netip.Addr{}, nil
 	}
 	a, err := netip.ParseAddr(s)
 	if err != nil || a.Zone() != "" {
@@ -254,10 +253,8 @@ func (m GatewayMode) String() string {
 
 // ParseSticky reads the value of the option sticky.
 func ParseSticky(s string) (Sticky, error) {
-	for m, text := range stickyModes {
-		if s == text {
-			return Sticky(m), nil
-		}
+	if m := slices.Index(stickyModes[:], s); m >= 0 {
+		return Sticky(m), nil
 	}
 	return 0, fmt.Errorf("sticky must be name, mac or none, not %q", s)
 }
@@ -274,10 +271,8 @@ func (s Sticky) String() string {
 
 // ParseProbe reads the value of the option probe.
 func ParseProbe(s string) (Probe, error) {
-	for p, text := range probeWays {
-		if s == text {
-			return Probe(p), nil
-		}
+	if p := slices.Index(probeWays[:], s); p >= 0 {
+		return Probe(p), nil
 	}
 	return 0, fmt.Errorf("probe must be none, arp or strict, not %q", s)
 }
@@ -292,24 +287,23 @@ func (p Probe) String() string {
 	return "unknown"
 }
 
-// GatewayOffset returns where the gateway that all engines share is, for the
-// modes that have one.
-func GatewayOffset(cidr netip.Prefix, mode GatewayMode, a netip.Addr) (addr.Offset, bool) {
-	size := addr.Offset(addr.Size(cidr))
+// SharedGateway returns where in the pool the gateway is that all engines share, for the modes that have one.
+func (n Network) SharedGateway() (addr.Offset, bool) {
+	size := addr.Offset(addr.Size(n.Pool))
 	first, last := addr.Offset(0), size-1
 	if size > 2 {
 		first = 1
-		if cidr.Addr().Is4() {
+		if n.Pool.Addr().Is4() {
 			last--
 		}
 	}
-	switch mode {
+	switch n.Gateway {
 	case GatewayFirst:
 		return first, true
 	case GatewayLast:
 		return last, true
 	case GatewayAddr:
-		return addr.OffsetOf(cidr, a)
+		return addr.OffsetOf(n.Pool, n.GatewayAddr)
 	default: // each engine has its own, or there is none
 		return 0, false
 	}
