@@ -168,7 +168,7 @@ func (m serving) settleEarlier() error {
 // waitsForDecision reports whether the call that is being served waits for a
 // command of its own.
 func (m serving) waitsForDecision() bool {
-	return m.call != nil && slices.ContainsFunc(m.call.proposed, func(p *replog.Proposal) bool { return !p.IsOver() })
+	return slices.ContainsFunc(m.call.proposed, func(p *replog.Proposal) bool { return !p.IsOver() })
 }
 
 // keepWanted has what the call that is being served waits for stay wanted also if the process ends,

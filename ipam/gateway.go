@@ -125,17 +125,13 @@ func (m serving) reserveShared(p *pool.Pool, o addr.Offset, kind chronicle.Kind)
 		return m.fromOwner(p, o, wire.WantReserved, kind)
 	}
 	out, err := m.propose(chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: addr.One(o), Kind: kind}})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if out[0].Refused != "" && len(p.Users) == 0 {
-		return m.waitForMajority() // the last network before this one went
-	}
-	if out[0].Refused != "" {
+	case out[0].Refused != "" && len(p.Users) > 0:
 		return failf(ErrAddressReserved, "address %v in %s cannot be reserved: %s", a, sentence.Pool(p.Pool), out[0].Refused)
-	}
-	if p.ReservationAt(o) == nil {
-		return m.waitForMajority() // it went since, with the last network before this one
+	case out[0].Refused != "", p.ReservationAt(o) == nil:
+		return m.waitForMajority() // the last network before this one went, and what it shares went, or goes, with it
 	}
 	return nil
 }

@@ -5,14 +5,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/pool"
 )
 
-// enter puts a network into the set of this host's, whose pool is granted.
-func (m *Machine) enter(n Network, p *pool.Pool, chosen bool) error {
-	if !m.engine.Enter(n, chosen) {
-		return failf(ErrPoolOverlap, "the engine does not accept subnet %v for this network, since a network or route of this host overlaps it: a bridge needs a subnet of its own, so use another pool; on macvlan or ipvlan add --subnet %v to share it", p.CIDR, p.CIDR)
-	}
-	return nil
-}
-
 // greet notes that the engine, or this process, has started.
 func (m *Machine) greet() {
 	m.engine.Greet()

@@ -36,8 +36,8 @@ func (m serving) requestPool(q *PoolRequest) (PoolGrant, error) {
 		return g, err
 	}
 	n, _ := q.On(q.Pool) // which it serves
-	if p := m.pools.On(n.Pool); p != nil {
-		_ = m.enter(n, p, false) // what has a subnet is never too often
+	if m.pools.On(n.Pool) != nil {
+		m.engine.Enter(n, false) // what has a subnet is never too often
 	}
 	return PoolGrant{Network: n}, nil
 }
@@ -69,8 +69,8 @@ func (m serving) grantPool(q *PoolRequest) (PoolGrant, error) {
 	if err != nil {
 		return PoolGrant{}, err
 	}
-	if err := m.enter(n, p, chosen); err != nil {
-		return PoolGrant{}, err
+	if !m.engine.Enter(n, chosen) {
+		return PoolGrant{}, failf(ErrPoolOverlap, "the engine does not accept subnet %v for this network, since a network or route of this host overlaps it: a bridge needs a subnet of its own, so use another pool; on macvlan or ipvlan add --subnet %v to share it", p.CIDR, p.CIDR)
 	}
 	m.tellUse(p)
 	if len(p.Mine) == 0 {

@@ -20,7 +20,7 @@ import (
 // mayReplay reports whether the request that is served may be of an engine that starts: it may have been as the request came, and no
 // list that it has answered since says otherwise (R30).
 func (m serving) mayReplay() bool {
-	return m.call != nil && m.call.starts && m.engine.Mode() != engine.Running
+	return m.call.starts && m.engine.Mode() != engine.Running
 }
 
 // holdsUp reports whether an engine starts, and this peer cannot give it what it asks for again for longer than it may have it wait:

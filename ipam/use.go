@@ -78,7 +78,8 @@ func (m *Machine) isAskedFor(p *pool.Pool) bool {
 // silent the next list tells (R60).
 func (m *Machine) surelyUnused(p *pool.Pool) bool {
 	before := m.members.NewDB.HasInherited() && !m.members.Wish.HasLeft() && p.WasUsed(m.members.Machine())
-	return p.IsSurelyUnused(m.members.IsDraining(), before)
+	silent := m.cfg.AwaitInventory && !m.engine.WillList()
+	return (m.members.IsDraining() || !before && !silent) && m.engine.KnowsNetworks() && !m.engine.Awaits(p.Here)
 }
 
 // tendUse tells what was not told yet. That networks are gone it tells after a

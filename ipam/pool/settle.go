@@ -132,7 +132,7 @@ func (p *Pool) KeptIn(h *space.Holder) (out []addr.Offset) {
 	var had []addr.Offset
 	for i := range p.Reserved {
 		r := &p.Reserved[i]
-		if r.Kind != chronicle.KindKeptForName || !KeptFor(r, h) {
+		if !KeptFor(r, h) {
 			continue
 		}
 		o := r.Range.Start

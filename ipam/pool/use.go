@@ -8,16 +8,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// IsSurelyUnused reports whether no network of this host can be on a pool of which it knows none, or leaves says that the
-// host is to have none. A new database does not know the networks of the former one before a list, if those were there
-// before. While the engine is silent the next list tells (R60).
-func (p *Pool) IsSurelyUnused(leaves, before bool) bool {
-	if !leaves && (before || p.of.Engine.Lists() && !p.of.Engine.WillList()) {
-		return false
-	}
-	return p.of.Engine.KnowsNetworks() && !p.of.Engine.Awaits(p.Here)
-}
-
 // WasUsed reports whether a former peer of that machine may have had networks on the pool: it was there when that one was
 // evicted.
 func (p *Pool) WasUsed(machine uint64) bool {
