@@ -41,7 +41,7 @@ var core = map[string]struct {
 	"ipam/lock":                {[]string{"ipam/table", "ipam/peer", "ipam/codec"}, "which locks are held, without time, and without what is done under them"},
 	"ipam/former":              {[]string{"ipam/effect", "ipam/codec"}, "what a former peer of this host has left, without who holds it now"},
 	"ipam/conflict":            {[]string{"ipam/chronicle", "ipam/addr"}, "what cannot both be right, without what it is about"},
-	"ipam/newdb":               {[]string{"ipam/cluster", "ipam/engine", "ipam/effect", "ipam/rule", "ipam/wire", "ipam/peer", "ipam/codec"}, "what a new database waits for, without pools, addresses and calls"},
+	"ipam/newdb":               {[]string{"ipam/cluster", "ipam/engine", "ipam/start", "ipam/effect", "ipam/rule", "ipam/wire", "ipam/peer", "ipam/codec"}, "what a new database waits for, without pools, addresses and calls"},
 	"ipam/formation":           {[]string{"ipam/cluster", "ipam/effect", "ipam/rule", "ipam/paxos", "ipam/chronicle", "ipam/wire", "ipam/peer", "ipam/codec"}, "how a peer comes into a cluster, without what the cluster is for"},
 	"ipam/departure":           {[]string{"ipam/cluster", "ipam/sentence", "ipam/effect", "ipam/rule", "ipam/chronicle", "ipam/wire", "ipam/peer"}, "how a peer leaves the roster, without what becomes of addresses"},
 	"ipam/suspend":             {[]string{"ipam/cluster", "ipam/effect", "ipam/rule", "ipam/chronicle", "ipam/wire", "ipam/peer", "ipam/codec"}, "whether the database may be used, without what is answered meanwhile"},

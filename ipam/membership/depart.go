@@ -330,7 +330,6 @@ func (s *Membership) Conclude(wasMember bool) (joined bool) {
 	switch member := s.IsMember(); {
 	case member && !wasMember && s.state.Slot > 1:
 		s.Me.Join()
-		s.NewDB.Join()
 		return true
 	case wasMember && !member && !s.Wish.TakeDismissal(s.View()):
 		s.note(effect.NoteEvicted, "")

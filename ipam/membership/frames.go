@@ -161,7 +161,6 @@ func (s *Membership) Begin() {
 	s.Suspension.Begin(cluster.Start{Boot: s.Me.Boot(), Nonce: s.Me.Nonce()})
 	s.saveIdentity()
 	s.engine.Start(s.Me.Nonce())
-	s.NewDB.Start()
 	s.Seeker.Start(s.Self())
 	if set := s.Me.BeginClock(s.cfg.HostBoot); !set.IsZero() {
 		s.engine.SetClock(set)

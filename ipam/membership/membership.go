@@ -75,12 +75,12 @@ func New(out *effect.Writer, e *engine.Engine) *Membership {
 		departures: departure.New(out),
 		Me:         start.New(out),
 		Seeker:     formation.NewSeeker(out),
-		NewDB:      newdb.New(out, e),
 		Check:      bootcheck.New(out),
 		Suspension: suspend.New(out),
 		Wish:       leave.New(out),
 		Former:     former.New(out),
 	}
+	s.NewDB = newdb.New(out, e, s.Me)
 	s.log = replog.New(out, voter{s})
 	s.state = s.log.State()
 	return s

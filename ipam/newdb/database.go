@@ -9,6 +9,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/engine"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/rule"
+	"github.com/ringlet/ringlet/ipam/start"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -55,6 +56,7 @@ type Config struct {
 type Database struct {
 	out    *effect.Writer
 	engine *engine.Engine
+	me     *start.Start
 	cfg    Config
 
 	unlisted  bool   // the database is new, and no complete list has come yet; on disk
@@ -63,26 +65,18 @@ type Database struct {
 	before    before // on disk like unsure
 	bereaved  bool   // another host had networks that its database did not know
 
-	theirs  map[peer.ID]theirs
-	asked   time.Time // when those who have yet to list were last asked
-	started time.Time
-	joined  time.Time
-	listed  time.Time // when the list of this host's engine was taken in
+	theirs map[peer.ID]theirs
+	asked  time.Time // when those who have yet to list were last asked
+	listed time.Time // when the list of this host's engine was taken in
 }
 
 // New returns what is known of a database that is not new.
-func New(out *effect.Writer, e *engine.Engine) *Database {
-	return &Database{out: out, engine: e, theirs: map[peer.ID]theirs{}}
+func New(out *effect.Writer, e *engine.Engine, me *start.Start) *Database {
+	return &Database{out: out, engine: e, me: me, theirs: map[peer.ID]theirs{}}
 }
 
 // Configure sets what the caller decides.
 func (d *Database) Configure(cfg Config) { d.cfg = cfg }
-
-// Start notes that the process has started.
-func (d *Database) Start() { d.started, d.joined = d.out.Now(), d.out.Now() }
-
-// Join notes that this peer has become a member of a cluster.
-func (d *Database) Join() { d.joined = d.out.Now() }
 
 // Begin marks the database as new. meetsOthers says that there may be other peers.
 func (d *Database) Begin(meetsOthers bool) {
@@ -138,7 +132,7 @@ func (d *Database) TakesIn(now time.Time) bool {
 // since returns since when this peer knows all that it can know by itself: it has started, is in its cluster, and has taken
 // in its list.
 func (d *Database) since() time.Time {
-	return slices.MaxFunc([]time.Time{d.started, d.joined, d.listed}, time.Time.Compare)
+	return slices.MaxFunc([]time.Time{d.me.At(), d.me.Joined(), d.listed}, time.Time.Compare)
 }
 
 // save writes the mark of a new database. The key is there only as long as a list is missing.

@@ -1,6 +1,7 @@
 package newdb_test
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/engine"
 	"github.com/ringlet/ringlet/ipam/newdb"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/start"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -33,9 +35,10 @@ func newHost(t *testing.T) *host {
 	h.at(0)
 	h.engine, h.contacts = engine.New(&h.w), cluster.New(&h.w)
 	h.engine.Configure(engine.Config{Lists: true})
-	h.Database = newdb.New(&h.w, h.engine)
+	me := start.New(&h.w)
+	me.Begin(rand.New(rand.NewPCG(1, 1)))
+	h.Database = newdb.New(&h.w, h.engine, me)
 	h.Configure(newdb.Config{AskAt: time.Second, Untaken: func() bool { return h.untaken }})
-	h.Start()
 	h.contacts.TakePresence(h.view(), other, true, "host-b", "")
 	return h
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/effect"
 	"github.com/ringlet/ringlet/ipam/engine"
 	"github.com/ringlet/ringlet/ipam/newdb"
+	"github.com/ringlet/ringlet/ipam/start"
 )
 
 // A host begins with a new database. Its engine lists what it has.
@@ -16,9 +17,8 @@ func Example() {
 	w.Reset(time.Unix(0, 0))
 	e := engine.New(&w)
 	e.Configure(engine.Config{Lists: true})
-	db := newdb.New(&w, e)
+	db := newdb.New(&w, e, start.New(&w))
 	db.Configure(newdb.Config{Untaken: func() bool { return false }})
-	db.Start()
 
 	db.Begin(false)
 	fmt.Println(db.AwaitsOwn())

@@ -11,7 +11,7 @@ import (
 // Listing is how far this peer has come with what its own engine has, as others are told.
 func (d *Database) Listing() wire.Listing {
 	now := d.out.Now()
-	comes := d.engine.Lists() && (!d.engine.Silent() || d.inherited || now.Sub(d.engine.SureSince(d.started)) < replayTime)
+	comes := d.engine.Lists() && (!d.engine.Silent() || d.inherited || now.Sub(d.engine.SureSince(d.me.At())) < replayTime)
 	switch {
 	case d.TakesIn(now):
 		return wire.Untaken
@@ -42,7 +42,7 @@ func (d *Database) AwaitsOthers(v cluster.View) bool {
 	case d.TakesIn(v.Now):
 		// What this host's networks keep back may have been given to it just now: the list that follows has it reserved.
 		return true
-	case d.before == beforeSome && !v.Lasted(d.started, cluster.ReachTime) && len(v.Known()) > 0:
+	case d.before == beforeSome && !v.Lasted(d.me.At(), cluster.ReachTime) && len(v.Known()) > 0:
 		return true // who was there before this start may not have been noticed yet
 	}
 	return len(d.missing(v)) > 0

@@ -41,10 +41,10 @@ func newHost(actions ...chronicle.Action) *host {
 	h := &host{now: time.Unix(1000, 0), edition: 1}
 	h.out = effect.NewWriter(&h.fx)
 	h.step(0)
-	e := engine.New(&h.out)
+	e, me := engine.New(&h.out), start.New(&h.out)
 	h.parts = pool.Parts{
-		Out: &h.out, Me: start.New(&h.out), Engine: e, Doubts: doubt.New(&h.out, e), Conflicts: conflict.New(),
-		Warnings: warning.New(&h.out), Database: newdb.New(&h.out, e), State: &chronicle.State{}, Edition: &h.edition,
+		Out: &h.out, Me: me, Engine: e, Doubts: doubt.New(&h.out, e), Conflicts: conflict.New(),
+		Warnings: warning.New(&h.out), Database: newdb.New(&h.out, e, me), State: &chronicle.State{}, Edition: &h.edition,
 	}
 	e.Configure(engine.Config{Lists: true, Grace: 20 * time.Second})
 	e.Start(7)

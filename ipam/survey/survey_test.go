@@ -51,10 +51,10 @@ func newHost() *host {
 	h := &host{now: time.Unix(1000, 0)}
 	h.out = effect.NewWriter(&h.fx)
 	h.step(0)
-	e, edition := engine.New(&h.out), uint64(1)
+	e, me, edition := engine.New(&h.out), start.New(&h.out), uint64(1)
 	h.parts = pool.Parts{
-		Out: &h.out, Me: start.New(&h.out), Engine: e, Doubts: doubt.New(&h.out, e), Conflicts: conflict.New(),
-		Warnings: warning.New(&h.out), Database: newdb.New(&h.out, e), State: &chronicle.State{}, Edition: &edition,
+		Out: &h.out, Me: me, Engine: e, Doubts: doubt.New(&h.out, e), Conflicts: conflict.New(),
+		Warnings: warning.New(&h.out), Database: newdb.New(&h.out, e, me), State: &chronicle.State{}, Edition: &edition,
 	}
 	e.Configure(engine.Config{Lists: true, Grace: grace})
 	h.parts.Me.Begin(rand.New(rand.NewPCG(1, 1)))
