@@ -30,12 +30,11 @@ type Machine struct {
 	state *chronicle.State // the log's: what it comes to
 	trade *trade.Trade     // how space moves between this peer and the others
 
-	pools     *pool.Pools // what this host holds in each pool
-	calls     calls
-	engine    *engine.Engine
-	survey    *survey.Survey      // what the last list of the engine came to
-	conflicts *conflict.Conflicts // what cannot both be right
-	doubts    *doubt.Doubts       // addresses whose holders ended without a release
+	pools  *pool.Pools // what this host holds in each pool
+	calls  calls
+	engine *engine.Engine
+	survey *survey.Survey // what the last list of the engine came to
+	doubts *doubt.Doubts  // addresses whose holders ended without a release
 
 	members  *membership.Membership // whether this peer takes part in its cluster
 	warnings *warning.Warnings
@@ -67,10 +66,7 @@ func New(cfg Config) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{
-		calls:     calls{chosen: map[bool]netip.Addr{}},
-		conflicts: conflict.New(),
-	}
+	m := &Machine{calls: calls{chosen: map[bool]netip.Addr{}}}
 	m.out = effect.NewWriter(&m.fx.Out)
 	m.engine, m.warnings = engine.New(&m.out), warning.New(&m.out)
 	m.doubts, m.members = doubt.New(&m.out, m.engine), membership.New(&m.out, m.engine)
@@ -79,7 +75,7 @@ func New(cfg Config) (*Machine, error) {
 	m.trade = trade.New(&m.out, m.log, tradePeers{m})
 	m.pools = pool.New(pool.Parts{
 		Out: &m.out, Me: m.members.Me, Database: m.members.NewDB,
-		Engine: m.engine, Doubts: m.doubts, Conflicts: m.conflicts, Warnings: m.warnings,
+		Engine: m.engine, Doubts: m.doubts, Conflicts: conflict.New(), Warnings: m.warnings,
 		State: m.state, Edition: m.log.Editions(),
 	})
 	m.survey = survey.New(m.pools, m.surveyActs())

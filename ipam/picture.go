@@ -206,7 +206,7 @@ func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 		n := m.engine.Network(id)
 		p.Networks = append(p.Networks, report.NetStatus{ID: id, Pool: n.Pool, Range: n.Range, Count: m.engine.CountOf(n)})
 	}
-	for k, d := range m.conflicts.All() {
+	for k, d := range m.pools.Conflicts.All() {
 		c := report.Conflict{Text: d.Text, Next: d.Next}
 		if of := m.pools.Of(k.Pool); of != nil {
 			c.Address, c.Pool = addr.Nth(of.CIDR, k.At), of.CIDR

@@ -78,11 +78,11 @@ const ListTime = 10 * time.Second
 func (e *Engine) Mode() Mode {
 	switch {
 	case !e.cfg.Lists:
-	case e.answered, e.cfg.Rules.Has(rule.Starting) && e.SinceGreeted() >= MakeTime:
+	case e.answered, e.cfg.Rules.Has(rule.Starting) && e.sinceGreeted() >= makeTime:
 		return Running
 	case e.silent:
 		return Starting
-	case e.SinceGreeted() < ListTime:
+	case e.sinceGreeted() < ListTime:
 		return Unknown
 	}
 	return Absent
@@ -91,11 +91,11 @@ func (e *Engine) Mode() Mode {
 // Replaying reports whether what the engine asks for now may be what it has: it starts no container before it has asked for all that.
 // Where no lists come, that is so for a minute.
 func (e *Engine) Replaying() bool {
-	return e.replaying && (e.cfg.Lists || e.SinceGreeted() < MakeTime)
+	return e.replaying && (e.cfg.Lists || e.sinceGreeted() < makeTime)
 }
 
-// SinceGreeted returns how long ago it started, or this process, as far as is certain.
-func (e *Engine) SinceGreeted() time.Duration { return e.age(e.greeted.At) }
+// sinceGreeted returns how long ago it started, or this process, as far as is certain.
+func (e *Engine) sinceGreeted() time.Duration { return e.age(e.greeted.At) }
 
 // sent is what the requests of containers have.
 type sent byte

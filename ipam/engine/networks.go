@@ -20,9 +20,9 @@ import (
 // later, and shows none on the subnet. A network that is in the making is on no list yet, and stays in the set. A
 // release only has the engine asked for such a list.
 
-// MakeTime is for how long after the last request for any part of it a network may be in the making: the network driver
+// makeTime is for how long after the last request for any part of it a network may be in the making: the network driver
 // may take its time. Far above what an engine takes for that.
-const MakeTime = time.Minute
+const makeTime = time.Minute
 
 // maxBurst is how often within burstTime one pool may be answered to requests
 // that name no subnet. An engine to which the pool is not good, because a
@@ -164,7 +164,7 @@ func (e *Engine) makes(s *Subnet) bool {
 
 // InTheMaking reports whether a network may still be in the making at that time.
 func (e *Engine) InTheMaking(n *Network, at time.Time) bool {
-	return n.open > 0 && at.Before(e.SureSince(n.asked.At).Add(MakeTime)) && !e.cfg.Rules.Has(rule.Making)
+	return n.open > 0 && at.Before(e.SureSince(n.asked.At).Add(makeTime)) && !e.cfg.Rules.Has(rule.Making)
 }
 
 // Enter puts a network into the set, whose pool is granted. chosen says that the request left the choice of the subnet to
@@ -234,7 +234,7 @@ func (e *Engine) Release(id poolid.Network) bool {
 	}
 	if n != nil && !e.cfg.Lists {
 		switch {
-		case n.again && e.replaying && e.age(n.asked.At) < MakeTime:
+		case n.again && e.replaying && e.age(n.asked.At) < makeTime:
 			n.again = false // the engine has it, and was refused a part of it
 			return false
 		case n.open > 1:
@@ -249,7 +249,7 @@ func (e *Engine) Release(id poolid.Network) bool {
 // mayBeLate reports whether a release may be that of a network which a list showed to be gone, or which went while this
 // peer was off: the engine brings it for a while.
 func (e *Engine) mayBeLate(s *Subnet) bool {
-	return e.age(e.started) < MakeTime || !s.dropped.IsZero() && e.age(s.dropped) < MakeTime
+	return e.age(e.started) < makeTime || !s.dropped.IsZero() && e.age(s.dropped) < makeTime
 }
 
 // ListNetworks learns from a list that is not older than the last one which networks of this host there are, by subnet,

@@ -154,8 +154,8 @@ func (p *Pool) Free(o addr.Offset) {
 	p.freeReleased(o)
 }
 
-// FreeAndSettle is Free where the address goes to nobody in the same step.
-func (p *Pool) FreeAndSettle(o addr.Offset) {
+// freeAndSettle is Free where the address goes to nobody in the same step.
+func (p *Pool) freeAndSettle(o addr.Offset) {
 	p.Free(o)
 	p.SettleAt(addr.One(o))
 }

@@ -175,7 +175,7 @@ func TestDoubtfulRelease(t *testing.T) {
 	t.Parallel()
 	h := newHost()
 	h.run("web")
-	h.pool.FreeAndSettle(1)
+	h.pool.Free(1)
 	db := container("db")
 	var g call.AddressGrant
 	if err := h.pool.Take(1, &db, &g); err != nil {

@@ -135,7 +135,7 @@ func (s *Pools) Drop(p *Pool) {
 // LookSoon has this peer look for the host's addresses in a pool in this step, if the host itself has one in a range that
 // has just become some peer's to hand out: within a second, until it would look anyway, others could give it to a container.
 func (s *Pools) LookSoon(p *Pool, r addr.Range) {
-	if p == nil || slices.Contains(s.unsighted, p) { // it goes in the same slot, or is looked at already
+	if slices.Contains(s.unsighted, p) {
 		return
 	}
 	for _, a := range s.Engine.Host() {

@@ -111,7 +111,7 @@ func (p *Pool) KeepNoMore(in addr.Range) {
 		}
 	}
 	for _, o := range free {
-		p.FreeAndSettle(o)
+		p.freeAndSettle(o)
 	}
 }
 

@@ -50,7 +50,7 @@ func (s *Pools) EndWarning(a netip.Addr) {
 	if p := s.At(a); p != nil {
 		o, _ := addr.OffsetOf(p.CIDR, a)
 		if IsWarned(p.Space.Lookup(o)) {
-			p.FreeAndSettle(o)
+			p.freeAndSettle(o)
 		}
 		s.Conflicts.EndWarned(p.Place(o))
 	}
