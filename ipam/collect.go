@@ -29,10 +29,7 @@ func (m *Machine) collect(q *CollectRequest) ([]Collected, error) {
 			c.Outcome, c.Why = m.survey.MayCollect(p, o, f)
 		}
 		if c.Outcome == CollectedFreed && !q.DryRun {
-			rec := p.Space.Lookup(o)
-			p.Free(o)
-			p.Note(NoteLeakMended, o, rec.Holder, rec.Since)
-			p.SettleAt(addr.One(o))
+			m.survey.FreeGone(p, o, p.Here.Kept)
 			m.settleEmptied(p)
 		}
 		out = append(out, c)

@@ -40,14 +40,14 @@ func (s *Survey) sightMissing(p *pool.Pool, l *sight) (again bool) {
 		free = append(free, o)
 	}
 	for _, o := range free {
-		s.freeGone(p, o, p.Here.Kept)
+		s.FreeGone(p, o, p.Here.Kept)
 	}
 	return again
 }
 
-// freeGone frees the held address at o, whose holder is gone as a list tells: to the network that keeps it back, by the same
+// FreeGone frees the held address at o, whose holder is gone as a list tells: to the network that keeps it back, by the same
 // list, or to the host if it has that itself, or to all.
-func (s *Survey) freeGone(p *pool.Pool, o addr.Offset, kept map[addr.Offset]chronicle.Kind) {
+func (s *Survey) FreeGone(p *pool.Pool, o addr.Offset, kept map[addr.Offset]chronicle.Kind) {
 	rec := p.Space.Lookup(o)
 	p.Free(o)
 	p.Note(effect.NoteLeakMended, o, rec.Holder, rec.Since)
@@ -64,7 +64,7 @@ func (s *Survey) settleDoubts(l *sight) {
 	s.pools.Doubts.Settle(l.mark, judge, func(a netip.Addr) {
 		p := s.pools.At(a)
 		o, _ := addr.OffsetOf(p.CIDR, a)
-		s.freeGone(p, o, l.on[p].kept)
+		s.FreeGone(p, o, l.on[p].kept)
 	})
 }
 
