@@ -334,28 +334,28 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		return
 	}
 	if p.Release(o, &q.Network) {
-		m.settleEmptied(p)
+		m.leaveEmptied(p)
 	}
 }
 
 // withdraw takes back a grant that was not delivered.
 func (m *Machine) withdraw(q *Withdrawal) {
 	if p := m.pools.Of(q.Ticket.Pool); p != nil && p.Withdraw(&q.Ticket) {
-		m.settleEmptied(p)
+		m.leaveEmptied(p)
 	}
 }
 
 // takeStranger keeps an address back for whatever answers for it, if it still is as it was granted.
 func (m *Machine) takeStranger(q *Stranger) {
 	if p := m.pools.Of(q.Ticket.Pool); p != nil && p.TakeStranger(&q.Ticket, q.MAC) {
-		m.settleEmptied(p)
+		m.leaveEmptied(p)
 	}
 }
 
-// settleEmptied lets a pool go that was only kept for an address that was
+// leaveEmptied lets a pool go that was only kept for an address that was
 // still held.
-func (m *Machine) settleEmptied(p *pool.Pool) {
+func (m *Machine) leaveEmptied(p *pool.Pool) {
 	if p.Origin == chronicle.FromChoice && !p.IsBusy() && !p.Here.Has() || p.Here.Released() > 0 && !m.engine.WillList() {
-		m.settle(p)
+		m.leaveUnused(p)
 	}
 }

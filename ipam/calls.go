@@ -133,8 +133,8 @@ func (m serving) operate(r *Reply) {
 // waitError makes a call wait for a later step.
 type waitError = sentence.WaitError
 
-// settled returns an error that makes a call wait as one that does not.
-func settled(err error) error {
+// finalError returns an error that makes a call wait as one that does not.
+func finalError(err error) error {
 	if e, ok := errors.AsType[*waitError](err); ok {
 		return e.Late()
 	}

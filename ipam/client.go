@@ -79,7 +79,7 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 	}
 	for _, h := range free {
 		h.p.FreeByHand(h.o)
-		m.settleEmptied(h.p)
+		m.leaveEmptied(h.p)
 	}
 	return out, nil
 }

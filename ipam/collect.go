@@ -30,7 +30,7 @@ func (m *Machine) collect(q *CollectRequest) ([]Collected, error) {
 		}
 		if c.Outcome == CollectedFreed && !q.DryRun {
 			m.survey.FreeGone(p, o, p.Here.Kept)
-			m.settleEmptied(p)
+			m.leaveEmptied(p)
 		}
 		out = append(out, c)
 	}

@@ -155,9 +155,9 @@ func (m *Machine) opposes(such func(chronicle.Action) bool) bool {
 	return !m.lacks(rule.Opposite) && m.log.IsUnderWay(such)
 }
 
-// settleEarlier has what this peer said before it started anew be settled, which may be the opposite of what is asked for (R6): of
+// awaitEarlier has what this peer said before it started anew be settled, which may be the opposite of what is asked for (R6): of
 // that it knows those commands alone that are on disk. One that has no effect comes behind them. The error makes the call wait.
-func (m serving) settleEarlier() error {
+func (m serving) awaitEarlier() error {
 	if !m.log.AwaitsEarlier() || m.lacks(rule.Opposite) {
 		return nil
 	}

@@ -42,7 +42,7 @@ func (m serving) drainSelf(q *DrainRequest) error {
 		m.log.FinishSlot() // what was asked for before this process started
 		return m.waitForEarlier()
 	}
-	if err := m.settleEarlier(); err != nil {
+	if err := m.awaitEarlier(); err != nil {
 		return err
 	}
 	actions, err := m.members.Drain(q.Undo, q.Also)

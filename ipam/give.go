@@ -25,7 +25,7 @@ func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
 	}
 	p := m.pools.Of(q.Pool)
 	one := q.Want == wire.WantExact || q.Want == wire.WantReserved
-	if m.awaitList() != nil && (!one || p == nil || !p.IsSettled(q.Range)) {
+	if m.awaitList() != nil && (!one || p == nil || !p.CanTell(q.Range)) {
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	if p == nil || q.Range.Empty() || q.Range.End > addr.Offset(p.Ring.Size()) {

@@ -26,7 +26,7 @@ func (m *Machine) surveyActs() survey.Acts {
 			return m.take(p, o, h, new(AddressGrant))
 		},
 		KeepBack:    m.keepBack,
-		Settle:      m.settle,
+		LeaveUnused: m.leaveUnused,
 		HasPlace:    m.members.HasPlace,
 		IsLive:      func(id peer.ID) bool { return m.members.View().Live(id) },
 		GivesUp:     m.givesUp,
@@ -88,9 +88,9 @@ func (m *Machine) countsAsRouted(r HostRoute) bool {
 	})
 }
 
-// sightNew does what [pool.Pools.LookSoon] is for, once this peer may ask others. One that is alone
+// scanNewPools does what [pool.Pools.LookSoon] is for, once this peer may ask others. One that is alone
 // holds what the host has as it comes.
-func (m *Machine) sightNew() {
+func (m *Machine) scanNewPools() {
 	for _, p := range m.pools.TakeUnsighted() {
 		if m.pools.Of(p.Key) == p && !m.members.View().Alone() {
 			m.survey.Host(p)

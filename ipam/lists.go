@@ -93,5 +93,5 @@ func (m *Machine) meetUnlisted(idle bool) {
 	for _, id := range m.members.NewDB.Ask(m.members.View(), idle) {
 		m.members.Greet(id)
 	}
-	m.calls.changed = m.members.NewDB.Settle(m.members.View()) || m.calls.changed
+	m.calls.changed = m.members.NewDB.EndWait(m.members.View()) || m.calls.changed
 }

@@ -24,7 +24,7 @@ func (m serving) lock(q *LockRequest) (fence uint64, err error) {
 		if m.unlocking(l) {
 			return 0, m.waitForEarlier()
 		}
-		return l.Fence, m.settleEarlier()
+		return l.Fence, m.awaitEarlier()
 	} else if l != nil {
 		return 0, failf(ErrLocked, "the lock %s is held by %s on %s: wait for it with --wait, or try again later", l.Name, sentence.Word(l.Holder), m.members.View().NameOf(l.Owner))
 	}

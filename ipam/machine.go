@@ -55,8 +55,8 @@ type calls struct {
 
 // pace is when this peer did last what it does now and then, in nanoseconds since 1970.
 type pace struct {
-	tendedAt  int64
-	stirredAt int64 // of the last step of any consequence, see stir
+	tendedAt int64
+	activeAt int64 // of the last step of any consequence, see noteActivity
 }
 
 // New returns the machine of a peer without a database. Its first step makes
@@ -126,7 +126,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 		m.finish()
 	}
 	m.members.Beat()
-	m.stir()
+	m.noteActivity()
 	m.wake()
 	if m.members.Check.IsOn() {
 		m.members.Check.Keep()
@@ -140,7 +140,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 func (m *Machine) atRest() bool {
 	return !m.hasNews() && m.log.AtRest() && !m.out.Unposted() &&
 		!m.members.IsChecking() && m.state.Slot > 0 && m.members.IsMember() && m.tended() &&
-		!m.pools.HasUnsighted() && !m.cfg.faults.restless
+		!m.pools.HasUnscanned() && !m.cfg.faults.restless
 }
 
 // goOn does what has become possible or due.

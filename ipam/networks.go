@@ -16,7 +16,7 @@ func (m *Machine) greet() {
 // releasePool answers libnetwork's ReleasePool. It asks for a list of networks.
 func (m *Machine) releasePool(q *PoolRelease) {
 	if p := m.pools.On(q.Network.Pool); m.engine.Release(q.Network) && p != nil {
-		m.settle(p)
+		m.leaveUnused(p)
 	}
 }
 
@@ -29,12 +29,12 @@ func (m *Machine) unlessGone(p *pool.Pool, refusal error) error {
 	return refusal
 }
 
-// settle does what follows when a pool may have lost its last network here:
+// leaveUnused does what follows when a pool may have lost its last network here:
 // its own gateway address goes, and on a lone host the pool itself if its
 // subnet was chosen. A pool that the user named stays, and with it the memory of
 // who had which address; it makes room for others once it is in their way. What
 // networks share goes with the Unuse of the last user (R20).
-func (m *Machine) settle(p *pool.Pool) {
+func (m *Machine) leaveUnused(p *pool.Pool) {
 	p.BelieveReleases()
 	if p.Here.Has() || !m.surelyUnused(p) {
 		return

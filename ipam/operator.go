@@ -30,7 +30,7 @@ func (m serving) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ erro
 		}
 	} else if m.removing(there) {
 		return PoolStatus{}, false, m.waitForEarlier()
-	} else if err := m.settleEarlier(); err != nil {
+	} else if err := m.awaitEarlier(); err != nil {
 		return PoolStatus{}, false, err
 	}
 	p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromOperator})
@@ -56,7 +56,7 @@ func (m serving) removePool(q *PoolRemoval) error {
 	case p == nil && m.creating(q.Pool):
 		return m.waitForEarlier()
 	case p == nil:
-		if err := m.settleEarlier(); err != nil {
+		if err := m.awaitEarlier(); err != nil {
 			return err
 		}
 		if p = m.poolRef(q.Pool); p == nil {

@@ -41,7 +41,7 @@ func (m serving) replayedPool(q *PoolRequest, why error) (PoolGrant, error) {
 	case m.holdsUp():
 		return PoolGrant{Network: n}, nil
 	case m.engine.Mode() == engine.Starting, m.engine.Mode() == engine.Unknown:
-		return PoolGrant{}, waitFor(settled(why))
+		return PoolGrant{}, waitFor(finalError(why))
 	}
 	return PoolGrant{}, why
 }
@@ -69,7 +69,7 @@ func (m serving) unready(q *AddressRequest, why error) (AddressGrant, error) {
 		}
 	case q.Purpose == ForGateway && m.mayReplay() && m.engine.OnHost(q.Address): // that of a bridge, whether or not there is a pool
 	case bare && m.holdsUp():
-		return AddressGrant{}, settled(why) // it goes on whatever it is told
+		return AddressGrant{}, finalError(why) // it goes on whatever it is told
 	case m.mayReplay() && m.members.Wish.HasLeft() && p != nil && m.isKeptBack(p, o):
 	case mode == engine.Starting && !bare && m.mayReplay() && m.mayLack(q) && !m.members.Wish.HasLeft():
 		m.pools.Withhold(q.Address, q.Network.Pool)
@@ -104,7 +104,7 @@ func (m serving) replayed(q *AddressRequest, a *AddressGrant, err error) error {
 	switch mode := m.engine.Mode(); {
 	case (bare || !m.mayLack(q)) && !m.isReserved(q): // it may be a container's, or of another network, in the making
 	case mode == engine.Unknown:
-		return waitFor(settled(err))
+		return waitFor(finalError(err))
 	case mode == engine.Starting && (!sentence.Waits(err) || !m.inTime() || m.holdsUp()):
 		m.pools.Withhold(q.Address, q.Network.Pool)
 		*a = AddressGrant{Address: netip.PrefixFrom(q.Address, q.Network.Pool.Bits())}

@@ -25,18 +25,18 @@ func (m *Machine) tended() bool {
 	return since >= 0 && since < int64(tendEvery)
 }
 
-// rests reports whether nothing is under way, and nothing has happened for so long that whatever
+// isQuiescent reports whether nothing is under way, and nothing has happened for so long that whatever
 // is next is not in a hurry. Where calls wait, some wait for nothing but time.
-func (m *Machine) rests() bool {
-	return m.now.UnixNano()-m.pace.stirredAt >= int64(restAfter) && m.state.Slot > 0 &&
+func (m *Machine) isQuiescent() bool {
+	return m.now.UnixNano()-m.pace.activeAt >= int64(restAfter) && m.state.Slot > 0 &&
 		!m.members.NewDB.IsUnsure() && len(m.calls.waiting) == 0 && !m.doubts.Any()
 }
 
-// stir notes whether the step has been of any consequence: something was written down, said or found. To hear that
+// noteActivity notes whether the step has been of any consequence: something was written down, said or found. To hear that
 // others live is not, nor to be told of the host what is known.
-func (m *Machine) stir() {
+func (m *Machine) noteActivity() {
 	if len(m.fx.Save)+len(m.fx.Send)+len(m.fx.Note) > 0 {
-		m.pace.stirredAt = m.now.UnixNano()
+		m.pace.activeAt = m.now.UnixNano()
 	}
 }
 
@@ -44,8 +44,8 @@ func (m *Machine) stir() {
 // gives back what it does not need, leaves, takes over from its former self,
 // and says what it has to spare.
 func (m *Machine) tend() {
-	if m.pools.HasUnsighted() && m.members.Ready() == nil {
-		m.sightNew()
+	if m.pools.HasUnscanned() && m.members.Ready() == nil {
+		m.scanNewPools()
 	}
 	if m.tended() {
 		return

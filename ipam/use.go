@@ -95,7 +95,7 @@ func (m *Machine) tendUse(p *pool.Pool) {
 	case p.IdleSince.IsZero():
 		p.IdleSince = m.now
 	case m.members.View().Lasted(p.IdleSince, unusedAfter), m.members.IsDraining(), m.lacks(rule.Idle):
-		m.settle(p)
+		m.leaveUnused(p)
 		m.tellUnused(p)
 	}
 }

@@ -28,7 +28,7 @@ func (m *Machine) wake() {
 	if tend.IsZero() {
 		return
 	}
-	if m.rests() {
+	if m.isQuiescent() {
 		tend = m.now.Add(restEvery) // how long it may sleep unnoticed stays as it is
 	}
 	m.out.WakeAt(tend)

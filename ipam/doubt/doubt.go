@@ -104,9 +104,9 @@ func (d *Doubts) TakeHolder(a netip.Addr) {
 	}
 }
 
-// Settle has the caller free what a list tells to be released, in order, and forgets the doubts that are over. judge says
+// Resolve has the caller free what a list tells to be released, in order, and forgets the doubts that are over. judge says
 // whether the list lacks the holder of an address, and whether it may be freed by that.
-func (d *Doubts) Settle(list engine.Mark, judge func(netip.Addr) (absent, frees bool), free func(netip.Addr)) {
+func (d *Doubts) Resolve(list engine.Mark, judge func(netip.Addr) (absent, frees bool), free func(netip.Addr)) {
 	var over, gone []netip.Addr
 	for a, at := range d.at {
 		if at.released > 0 && list.Knows(at.released) {

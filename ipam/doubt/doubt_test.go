@@ -48,7 +48,7 @@ func (h *host) at(d time.Duration) {
 // settle has a list say of each address that it lacks the holder, or that it has it, and returns what is freed.
 func (h *host) settle(absent bool) (freed []netip.Addr) {
 	mark := h.engine.Mark(h.w.Now())
-	h.Settle(mark, func(netip.Addr) (bool, bool) { return absent, absent }, func(a netip.Addr) { freed = append(freed, a) })
+	h.Resolve(mark, func(netip.Addr) (bool, bool) { return absent, absent }, func(a netip.Addr) { freed = append(freed, a) })
 	return freed
 }
 

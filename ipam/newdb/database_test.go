@@ -68,7 +68,7 @@ func TestWaitsForOthers(t *testing.T) {
 	} {
 		h := newHost(t)
 		h.Begin(true)
-		if !h.AwaitsOwn() || h.Settle(h.view()) {
+		if !h.AwaitsOwn() || h.EndWait(h.view()) {
 			t.Errorf("%s: it does not wait for its own engine", c.name)
 		}
 		h.TakeList()
@@ -84,7 +84,7 @@ func TestWaitsForOthers(t *testing.T) {
 		h.TakeListing(other, c.says)
 		h.untaken = c.untaken
 		at := time.Second
-		for ; !h.Settle(h.view()); at += time.Second {
+		for ; !h.EndWait(h.view()); at += time.Second {
 			if at > time.Hour {
 				t.Fatalf("%s: it waits for ever", c.name)
 			}

@@ -69,9 +69,9 @@ func (d *Database) Ask(v cluster.View, idle bool) []peer.ID {
 	return peers
 }
 
-// Settle has the peer choose addresses for good once nobody is missing, or it has waited long enough. It reports whether
+// EndWait has the peer choose addresses for good once nobody is missing, or it has waited long enough. It reports whether
 // that is news.
-func (d *Database) Settle(v cluster.View) bool {
+func (d *Database) EndWait(v cluster.View) bool {
 	over := v.Now.Sub(d.since()) >= patience
 	if !d.unsure || d.AwaitsOwn() || !over && (d.AwaitsOthers(v) || d.isUnanswered(v)) {
 		return false

@@ -64,9 +64,9 @@ func (p *Pool) lacksContainer(o addr.Offset, h space.Holder, since int64) bool {
 	return sentence.LacksContainer(h, since, container, listed, p.of.Engine.Complete().At)
 }
 
-// SettleHostConflicts forgets the conflicts about addresses that the host itself has no more. No list of an engine may come
+// ForgetHostConflicts forgets the conflicts about addresses that the host itself has no more. No list of an engine may come
 // that would.
-func (s *Pools) SettleHostConflicts() {
+func (s *Pools) ForgetHostConflicts() {
 	for at, c := range s.Conflicts.All() {
 		if p := s.all[at.Pool]; c.Host && p != nil && !s.Engine.OnHost(addr.Nth(p.CIDR, at.At)) {
 			s.Conflicts.End(at)

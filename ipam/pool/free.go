@@ -188,9 +188,9 @@ func (p *Pool) Check(cp *chronicle.Pool, lost bool, bad func(format string, args
 	}
 }
 
-// IsSettled reports whether a range is one address of which this peer knows enough to answer another one, before it has
+// CanTell reports whether a range is one address of which this peer knows enough to answer another one, before it has
 // taken in all of the engine's list: it is held, or nobody's.
-func (p *Pool) IsSettled(r addr.Range) bool {
+func (p *Pool) CanTell(r addr.Range) bool {
 	if r.Size() != 1 {
 		return false
 	}

@@ -51,7 +51,7 @@ type Pools struct {
 	all            map[chronicle.PoolKey]*Pool
 	sorted         []*Pool      // nil when pools came or went
 	served         servedPlaces // what is looked up in every call
-	unsighted      []*Pool      // where to look for addresses of the host as soon as others can be asked
+	unscanned      []*Pool      // where to look for addresses of the host as soon as others can be asked
 	strangersUntil time.Time    // when to look at the strangers again; zero: there are none
 	listing        bool         // a list of the engine is being taken in
 }
@@ -135,24 +135,24 @@ func (s *Pools) Drop(p *Pool) {
 // LookSoon has this peer look for the host's addresses in a pool in this step, if the host itself has one in a range that
 // has just become some peer's to hand out: within a second, until it would look anyway, others could give it to a container.
 func (s *Pools) LookSoon(p *Pool, r addr.Range) {
-	if slices.Contains(s.unsighted, p) {
+	if slices.Contains(s.unscanned, p) {
 		return
 	}
 	for _, a := range s.Engine.Host() {
 		if o, ok := addr.OffsetOf(p.CIDR, a.Addr()); ok && r.Contains(o) {
-			s.unsighted = append(s.unsighted, p)
+			s.unscanned = append(s.unscanned, p)
 			return
 		}
 	}
 }
 
-// HasUnsighted reports whether there is a pool that [Pools.LookSoon] was about.
-func (s *Pools) HasUnsighted() bool { return len(s.unsighted) > 0 }
+// HasUnscanned reports whether there is a pool that [Pools.LookSoon] was about.
+func (s *Pools) HasUnscanned() bool { return len(s.unscanned) > 0 }
 
 // TakeUnsighted returns these pools, of which some may be gone, and forgets them.
 func (s *Pools) TakeUnsighted() []*Pool {
-	pools := s.unsighted
-	s.unsighted = nil
+	pools := s.unscanned
+	s.unscanned = nil
 	return pools
 }
 

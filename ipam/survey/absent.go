@@ -16,9 +16,9 @@ import (
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// sightMissing looks for held addresses that no endpoint has, and reports whether there are some that must be looked for
+// reconcileMissing looks for held addresses that no endpoint has, and reports whether there are some that must be looked for
 // again. What is freed, and kept back by a network, is reserved.
-func (s *Survey) sightMissing(p *pool.Pool, l *sight) (again bool) {
+func (s *Survey) reconcileMissing(p *pool.Pool, l *sight) (again bool) {
 	var free []addr.Offset
 	for o, kind := range p.Space.Kinds() {
 		if !kind.OfEndpoint() || p.Shows(o) {
@@ -58,10 +58,10 @@ func (s *Survey) FreeGone(p *pool.Pool, o addr.Offset, kept map[addr.Offset]chro
 	}
 }
 
-// settleDoubts frees what a list tells to be released, and forgets the doubts that are over.
-func (s *Survey) settleDoubts(l *sight) {
+// resolveDoubts frees what a list tells to be released, and forgets the doubts that are over.
+func (s *Survey) resolveDoubts(l *sight) {
 	judge := func(a netip.Addr) (absent, frees bool) { return s.absent(a, l) }
-	s.pools.Doubts.Settle(l.mark, judge, func(a netip.Addr) {
+	s.pools.Doubts.Resolve(l.mark, judge, func(a netip.Addr) {
 		p := s.pools.At(a)
 		o, _ := addr.OffsetOf(p.CIDR, a)
 		s.FreeGone(p, o, l.on[p].kept)

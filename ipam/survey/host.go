@@ -24,7 +24,7 @@ func (s *Survey) leaveToListed(p *pool.Pool, o addr.Offset) {
 // does not list the gateways of its bridges among its endpoints, and knows nothing of the host's own address on a LAN that
 // containers share with it.
 func (s *Survey) TakeHost(read time.Time) {
-	s.pools.SettleHostConflicts()
+	s.pools.ForgetHostConflicts()
 	for _, p := range s.pools.Sorted() {
 		s.Host(p)
 		for o, kind := range p.Space.Kinds() {

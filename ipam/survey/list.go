@@ -49,7 +49,7 @@ func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 		l.mark = s.pools.Engine.Mark(s.pools.Out.Now())
 	}
 	if inv.Partial {
-		networks := s.sightAll(inv, &l)
+		networks := s.reconcileAll(inv, &l)
 		for p, of := range l.on {
 			if p.Seen == nil {
 				p.Seen = map[addr.Offset]string{}
@@ -61,7 +61,7 @@ func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 				again = s.pools.Grace
 			}
 			for _, p := range s.pools.Sorted() {
-				s.acts.Settle(p)
+				s.acts.LeaveUnused(p)
 			}
 		}
 		return again
@@ -69,7 +69,7 @@ func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 	s.pools.Conflicts.Begin()
 	s.incomplete, s.Untaken, s.unanswered = false, false, false
 	unlisted := s.pools.Database.IsUnlisted()
-	networks := s.sightAll(inv, &l)
+	networks := s.reconcileAll(inv, &l)
 	s.pools.Engine.SetComplete(inv.After)
 	if s.pools.Engine.ListNetworks(networks, inv.After) {
 		again = s.pools.Grace
@@ -77,7 +77,7 @@ func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 	if unlisted && !s.incomplete && s.acts.HasPlace() {
 		s.pools.Database.TakeList()
 	}
-	s.settleDoubts(&l)
+	s.resolveDoubts(&l)
 	s.pools.NoteWarned()
 	for _, p := range s.pools.Sorted() {
 		for _, at := range []map[addr.Offset]uint64{p.Named, p.Left} {
@@ -93,10 +93,10 @@ func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 			s.pools.Doubts.TakeLoss()
 		}
 		s.Host(p)
-		if s.sightMissing(p, &l) {
+		if s.reconcileMissing(p, &l) {
 			again = s.pools.Grace
 		}
-		s.acts.Settle(p)
+		s.acts.LeaveUnused(p)
 	}
 	if s.pools.Database.IsUnlisted() || s.incomplete || s.unanswered || s.pools.Database.TakesIn(s.pools.Out.Now()) {
 		again = time.Second // what was listed is not all taken in
@@ -104,9 +104,9 @@ func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 	return again
 }
 
-// sightUnsettled notes an endpoint whose address this peer does not have yet, or cannot have. Only its owner can say, and
+// reconcileUntaken notes an endpoint whose address this peer does not have yet, or cannot have. Only its owner can say, and
 // the inventory that follows asks again.
-func (s *Survey) sightUnsettled(p *pool.Pool, o addr.Offset, h space.Holder, l *sight, err error) {
+func (s *Survey) reconcileUntaken(p *pool.Pool, o addr.Offset, h space.Holder, l *sight, err error) {
 	if sentence.Waits(err) {
 		// Where a conflict is known, the list is whole without the answer: two owners may answer by turns, and one of
 		// them would be waited for at each list.
@@ -129,8 +129,8 @@ func (s *Survey) conflictOfListed(p *pool.Pool, o addr.Offset, h space.Holder, l
 	p.Dispute(o, h, s.pools.Out.Now().UnixNano(), why, ends, other)
 }
 
-// sightAll takes note of what an inventory has, and returns how many networks are on each subnet.
-func (s *Survey) sightAll(inv *call.Inventory, l *sight) map[netip.Prefix]int {
+// reconcileAll takes note of what an inventory has, and returns how many networks are on each subnet.
+func (s *Survey) reconcileAll(inv *call.Inventory, l *sight) map[netip.Prefix]int {
 	s.whole = !inv.Partial
 	s.pools.SetListing(true)
 	defer func() { s.whole = false; s.pools.SetListing(false) }()
@@ -150,7 +150,7 @@ func (s *Survey) sightAll(inv *call.Inventory, l *sight) map[netip.Prefix]int {
 	s.pools.Engine.SetSubnets(listed)
 	for _, n := range inv.Networks { // of which each may need to know what the others are on
 		for _, subnet := range n.Subnets {
-			s.sightSubnet(subnet.Masked(), n, l)
+			s.reconcileSubnet(subnet.Masked(), n, l)
 		}
 	}
 	return networks
@@ -170,16 +170,16 @@ type shown struct {
 	stranded map[addr.Offset]string         // the networks of endpoints without a container
 }
 
-// sightSubnet takes note of one subnet of a network that the engine has: of its reservations and of its endpoints. The pool
+// reconcileSubnet takes note of one subnet of a network that the engine has: of its reservations and of its endpoints. The pool
 // is made if there is none.
-func (s *Survey) sightSubnet(subnet netip.Prefix, n call.InventoryNetwork, l *sight) {
+func (s *Survey) reconcileSubnet(subnet netip.Prefix, n call.InventoryNetwork, l *sight) {
 	if !l.mark.Knows(s.pools.Engine.RemovedAt(subnet)) {
 		s.incomplete = true // it was removed while the engine was asked, and may have been made again since
 		return
 	}
 	refused := conflict.Place{Subnet: subnet}
 	if s.pools.Conflicts.Has(refused) && s.pools.On(subnet) == nil {
-		s.sightUnpooled(subnet, n, l)
+		s.reconcileUnpooled(subnet, n, l)
 		return // others that were asked for another network there have said no, and would be asked again
 	}
 	p, err := s.acts.Join(subnet)
@@ -190,17 +190,17 @@ func (s *Survey) sightSubnet(subnet netip.Prefix, n call.InventoryNetwork, l *si
 	if err != nil {
 		why := "network " + n.Name + " has no pool: " + err.Error()
 		s.pools.Conflicts.Tell(refused, conflict.Conflict{Text: why, Same: why, Next: "remove that network, and create it again with another subnet"})
-		s.sightUnpooled(subnet, n, l)
+		s.reconcileUnpooled(subnet, n, l)
 		return
 	}
 	l.show(p)
 	for _, e := range n.Endpoints {
 		if o, ok := addr.OffsetOf(p.CIDR, e.Address); ok {
-			s.sightEndpoint(p, o, e, n.Name, l)
+			s.reconcileEndpoint(p, o, e, n.Name, l)
 		}
 	}
-	s.sightKept(p, n.Gateways, chronicle.KindGateway, l)
-	s.sightKept(p, n.Auxiliary, chronicle.KindAuxiliary, l)
+	s.reconcileKept(p, n.Gateways, chronicle.KindGateway, l)
+	s.reconcileKept(p, n.Auxiliary, chronicle.KindAuxiliary, l)
 }
 
 // show notes that the list shows something on a pool.
@@ -210,18 +210,18 @@ func (l *sight) show(p *pool.Pool) {
 	}
 }
 
-// sightEndpoint takes note of an endpoint of a network.
-func (s *Survey) sightEndpoint(p *pool.Pool, o addr.Offset, e call.InventoryEndpoint, network string, l *sight) {
+// reconcileEndpoint takes note of an endpoint of a network.
+func (s *Survey) reconcileEndpoint(p *pool.Pool, o addr.Offset, e call.InventoryEndpoint, network string, l *sight) {
 	if e.Container == "" {
 		l.on[p].stranded[o] = network
 	}
-	s.sightAddress(p, o, e, l)
+	s.reconcileAddress(p, o, e, l)
 	l.on[p].seen[o] = e.Container
 }
 
-// sightUnpooled takes note of the endpoints of a network that can have no pool, as one of another subnet is in its way: what
+// reconcileUnpooled takes note of the endpoints of a network that can have no pool, as one of another subnet is in its way: what
 // they have of that nobody else is to get.
-func (s *Survey) sightUnpooled(subnet netip.Prefix, n call.InventoryNetwork, l *sight) {
+func (s *Survey) reconcileUnpooled(subnet netip.Prefix, n call.InventoryNetwork, l *sight) {
 	for _, e := range n.Endpoints {
 		p := s.pools.At(e.Address)
 		if p == nil || !subnet.Contains(e.Address.Unmap()) {
@@ -229,12 +229,12 @@ func (s *Survey) sightUnpooled(subnet netip.Prefix, n call.InventoryNetwork, l *
 		}
 		o, _ := addr.OffsetOf(p.CIDR, e.Address)
 		l.show(p)
-		s.sightEndpoint(p, o, e, n.Name, l)
+		s.reconcileEndpoint(p, o, e, n.Name, l)
 	}
 }
 
-// sightKept reserves what a network keeps back, should this peer have lost that.
-func (s *Survey) sightKept(p *pool.Pool, addresses []netip.Addr, kind chronicle.Kind, l *sight) {
+// reconcileKept reserves what a network keeps back, should this peer have lost that.
+func (s *Survey) reconcileKept(p *pool.Pool, addresses []netip.Addr, kind chronicle.Kind, l *sight) {
 	for _, a := range addresses {
 		o, ok := addr.OffsetOf(p.CIDR, a)
 		if !ok {
@@ -256,13 +256,13 @@ func (s *Survey) sightKept(p *pool.Pool, addresses []netip.Addr, kind chronicle.
 		case rec.State == space.Held && !pool.Yields(rec, kind):
 			p.Dispute(o, rec.Holder, rec.Since, "is reserved as "+kind.String(), p.EndOf(o, rec.Holder, rec.Since), "remove that network")
 		default: // nothing here is in its way
-			s.sightUnkept(p, o, kind, s.acts.KeepBack(p, o, kind))
+			s.reconcileUnkept(p, o, kind, s.acts.KeepBack(p, o, kind))
 		}
 	}
 }
 
-// sightUnkept notes that what a network keeps back is held on another host, as its owner says.
-func (s *Survey) sightUnkept(p *pool.Pool, o addr.Offset, kind chronicle.Kind, err error) {
+// reconcileUnkept notes that what a network keeps back is held on another host, as its owner says.
+func (s *Survey) reconcileUnkept(p *pool.Pool, o addr.Offset, kind chronicle.Kind, err error) {
 	who := "is reserved as " + kind.String() + " by a network of this host"
 	switch t, _ := p.Ring.At(o); {
 	case sentence.Waits(err):
@@ -275,8 +275,8 @@ func (s *Survey) sightUnkept(p *pool.Pool, o addr.Offset, kind chronicle.Kind, e
 	}
 }
 
-// sightAddress makes an endpoint hold its address, or learns who holds it.
-func (s *Survey) sightAddress(p *pool.Pool, o addr.Offset, e call.InventoryEndpoint, l *sight) {
+// reconcileAddress makes an endpoint hold its address, or learns who holds it.
+func (s *Survey) reconcileAddress(p *pool.Pool, o addr.Offset, e call.InventoryEndpoint, l *sight) {
 	h := space.Holder{Kind: space.Container, Name: pool.Known(e.Name), Ref: pool.Known(e.Container), MAC: e.MAC}
 	delete(p.Missing, o)
 	rec := p.Space.Lookup(o)
@@ -300,7 +300,7 @@ func (s *Survey) sightAddress(p *pool.Pool, o addr.Offset, e call.InventoryEndpo
 		rec = p.Space.Lookup(o)
 	}
 	if rec.State == space.Held && rec.Kind != space.Kept {
-		s.sightHeld(p, o, h, &rec, l)
+		s.reconcileHeld(p, o, h, &rec, l)
 		return
 	}
 	r := p.ReservationAt(o)
@@ -315,7 +315,7 @@ func (s *Survey) sightAddress(p *pool.Pool, o addr.Offset, e call.InventoryEndpo
 		return
 	}
 	if err := s.acts.Borrow(p, o, r); err != nil {
-		s.sightUnsettled(p, o, h, l, err)
+		s.reconcileUntaken(p, o, h, l, err)
 		return
 	}
 	if s.pools.Database.IsUnlisted() {
@@ -330,9 +330,9 @@ func (s *Survey) sightAddress(p *pool.Pool, o addr.Offset, e call.InventoryEndpo
 	p.Note(effect.NoteAdopted, o, h, s.pools.Out.Now().UnixNano())
 }
 
-// sightHeld takes note of an endpoint whose address is held, as its record says: by the endpoint itself, of which the list
+// reconcileHeld takes note of an endpoint whose address is held, as its record says: by the endpoint itself, of which the list
 // may know more, or by another holder.
-func (s *Survey) sightHeld(p *pool.Pool, o addr.Offset, h space.Holder, rec *space.Record, l *sight) {
+func (s *Survey) reconcileHeld(p *pool.Pool, o addr.Offset, h space.Holder, rec *space.Record, l *sight) {
 	switch {
 	case !rec.Kind.OfEndpoint():
 		s.conflictOfListed(p, o, h, l, "is held by "+s.pools.HolderText(rec.Holder, rec.Since), sentence.End(rec.Holder, addr.Nth(p.CIDR, o)))

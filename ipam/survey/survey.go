@@ -26,8 +26,8 @@ type Acts struct {
 	Take func(*pool.Pool, addr.Offset, *space.Holder) error
 	// KeepBack has an address reserved for the networks of this host.
 	KeepBack func(*pool.Pool, addr.Offset, chronicle.Kind) error
-	// Settle does what follows when a pool may have lost its last network.
-	Settle func(*pool.Pool)
+	// LeaveUnused does what follows when a pool may have lost its last network.
+	LeaveUnused func(*pool.Pool)
 
 	HasPlace func() bool // this peer is in its cluster, for good, and has nobody to inherit from
 	IsLive   func(peer.ID) bool

@@ -79,7 +79,7 @@ func newHost() *host {
 		},
 		Take:        func(p *pool.Pool, o addr.Offset, h *space.Holder) error { return p.Take(o, h, new(call.AddressGrant)) },
 		KeepBack:    func(_ *pool.Pool, o addr.Offset, _ chronicle.Kind) error { h.kept = append(h.kept, o); return nil },
-		Settle:      func(*pool.Pool) {},
+		LeaveUnused: func(*pool.Pool) {},
 		HasPlace:    func() bool { return true },
 		IsLive:      func(peer.ID) bool { return true },
 		GivesUp:     func(*pool.Pool) bool { return false },
