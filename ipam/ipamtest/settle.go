@@ -82,14 +82,19 @@ func (c *cluster) settle() {
 // agree lets time pass until all peers know the same, once those are buried who are no more.
 func (c *cluster) agree() {
 	c.buryTheDead()
-	if c.oracle.state.Slot == 0 {
-		// A network that was made while the engine answered nothing was taken for one that it has, and a new database beside it for
-		// one after a lost one: no host has founded a cluster.
-		for _, s := range c.sites {
-			s.engine.removeAll()
+	agreed := false
+	for range 2 { // an engine that has yet to start, or makes one still, removes none
+		if c.oracle.state.Slot == 0 {
+			// A network that was made while the engine answered nothing was taken for one that it has, and a new database beside it
+			// for one after a lost one: no host has founded a cluster.
+			for _, s := range c.sites {
+				s.engine.removeAll()
+			}
+		}
+		if agreed = c.wait(10*time.Minute, c.agreed); agreed || c.oracle.state.Slot > 0 {
+			break
 		}
 	}
-	agreed := c.wait(10*time.Minute, c.agreed)
 	if !agreed && c.majorityLost() { // only now: a dead one was admitted late
 		c.recover()
 		c.buryTheDead()
