@@ -68,7 +68,7 @@ func (m serving) spaceElsewhere(p *pool.Pool, n Network, want addr.Range) error 
 	return p.ErrFull(want, n.Range, m.members.IsDraining())
 }
 
-// askOwner asks the owner of an address of another peer for it, or to reserve it, as [Machine.ask] does.
+// askOwner asks the owner of an address of another peer for it, or to reserve it, as [serving.ask] does.
 func (m serving) askOwner(p *pool.Pool, o addr.Offset, want wire.Want, kind chronicle.Kind) (wire.Answer, error) {
 	t, _ := p.Ring.At(o)
 	switch {

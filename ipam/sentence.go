@@ -1,7 +1,6 @@
 package ipam
 
 import (
-	"errors"
 	"net/netip"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -114,19 +113,7 @@ func (m *Machine) waitForMajority() error { return sentence.WaitThen(m.members.N
 // waitForEarlier is waitForMajority where the opposite of what is asked for was asked for before, which
 // goes ahead of it. Whoever waits in vain is told, as that is done when nobody thinks of it any more.
 func (m *Machine) waitForEarlier() error {
-	return sentence.WaitThen(func() error {
-		late, _ := lateError(m.waitForMajority())
-		return sentence.Behind(late)
-	})
-}
-
-// lateError returns what a call that waits is answered at its deadline.
-func lateError(err error) (*Error, bool) {
-	wait, ok := errors.AsType[*waitError](err)
-	if !ok {
-		return nil, false
-	}
-	return errors.AsType[*Error](wait.Late())
+	return sentence.WaitThen(func() error { return sentence.Behind(m.members.NoMajority()) })
 }
 
 // staysWanted says of a decision that an operator waited for in vain that it is
@@ -136,8 +123,5 @@ func (m serving) staysWanted(err error, shows string) error {
 		return err
 	}
 	m.keepWanted()
-	if late, ok := lateError(err); ok {
-		return waitFor(sentence.StaysWanted(late, shows, m.call.partly))
-	}
-	return err
+	return waitFor(sentence.StaysWanted(finalError(err), shows, m.call.partly))
 }

@@ -199,9 +199,10 @@ func TestRecordedJoin(t *testing.T) {
 	}
 }
 
-// R54: a peer does not apply the slot that gives up its space, and takes part in nothing from then on.
-func TestGivenUp(t *testing.T) {
-	a, b := newMember("host-a", nil), newMember("host-b", nil)
+// newPair returns two peers of one cluster.
+func newPair(t *testing.T) (a, b *member) {
+	t.Helper()
+	a, b = newMember("host-a", nil), newMember("host-b", nil)
 	b.cfg.Join = true
 	b.Configure(b.cfg)
 	a.start()
@@ -212,6 +213,12 @@ func TestGivenUp(t *testing.T) {
 	if !b.IsMember() {
 		t.Fatal("host-b was not admitted")
 	}
+	return a, b
+}
+
+// R54: a peer does not apply the slot that gives up its space, and takes part in nothing from then on.
+func TestGivenUp(t *testing.T) {
+	a, b := newPair(t)
 	state := b.View().State
 	forget := []chronicle.Command{
 		{Author: a.Self(), Number: state.Number(a.Self()) + 1, Action: chronicle.Evict{Peer: b.Self()}},
@@ -230,14 +237,7 @@ func TestGivenUp(t *testing.T) {
 
 // What a majority does not agree on for five seconds, although all of it is there, is a problem.
 func TestUnagreed(t *testing.T) {
-	a, b := newMember("host-a", nil), newMember("host-b", nil)
-	b.cfg.Join = true
-	b.Configure(b.cfg)
-	a.start()
-	b.start()
-	for range 20 {
-		exchange(a, b)
-	}
+	a, _ := newPair(t)
 	a.propose(chronicle.NamePool{Name: "lab"})
 	proposed := a.now
 	for _, waits := range []time.Duration{5*time.Second - 1, 5 * time.Second} {

@@ -1,6 +1,7 @@
 package sentence
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -43,16 +44,24 @@ const Slow = "check that the network between the hosts works, and see ringlet st
 
 // Behind says of an error that the opposite was requested before, and goes first. The caller has to be told, since that
 // is done when nobody thinks of it any more.
-func Behind(err *Error) *Error {
-	return &Error{Kind: err.Kind, Text: err.Text + "; the opposite was requested before, and is done as soon as they agree: repeat the command after that"}
+func Behind(err error) error {
+	return followed(err, "the opposite was requested before, and is done as soon as they agree: repeat the command after that")
 }
 
 // StaysWanted says of an error that the request, or a part of it, is done although its caller waits no longer. shows is
 // the command that shows it.
-func StaysWanted(err *Error, shows string, partly bool) *Error {
+func StaysWanted(err error, shows string, partly bool) error {
 	next := "your request is done as soon as they agree, if that is still possible: " + shows + " shows it"
 	if partly {
 		next = "a part of " + next + "; repeat the command for the rest"
 	}
-	return &Error{Kind: err.Kind, Text: err.Text + "; " + next}
+	return followed(err, next)
+}
+
+// followed returns a refusal with more behind its sentence.
+func followed(err error, more string) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return &Error{Kind: e.Kind, Text: e.Text + "; " + more}
+	}
+	return err
 }
