@@ -2,7 +2,6 @@ package wal
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -85,7 +84,10 @@ func Decode(list []Entry, encoded []byte) ([]Entry, error) {
 // Settle sorts entries by bucket and key, as the database wants them, and keeps of those with the same key the last.
 func Settle(list []Entry) []Entry {
 	slices.SortStableFunc(list, func(a, b Entry) int {
-		return cmp.Or(bytes.Compare(a.Bucket, b.Bucket), bytes.Compare(a.Key, b.Key))
+		if c := bytes.Compare(a.Bucket, b.Bucket); c != 0 {
+			return c
+		}
+		return bytes.Compare(a.Key, b.Key)
 	})
 	kept := list[:0]
 	for i, e := range list {
