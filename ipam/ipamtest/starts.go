@@ -223,7 +223,7 @@ func (e *engine) beforeAnswers() (steps []func(*script)) {
 	if c.calm {
 		return nil
 	}
-	if c.chance(c.w.Swarm) {
+	if c.chance(c.w.Swarm) && c.isUnited() {
 		steps = append(steps, e.makeEarly)
 	}
 	if c.chance(c.w.Early) {
