@@ -30,7 +30,9 @@ func (m *Machine) try(c *Call) bool {
 	r := &m.fx.Reply[at]
 	*r = Reply{}
 	r.Call = c.ID
-	c.hear()
+	if len(c.proposed) > 0 { // never when it has just come
+		c.hear()
+	}
 	serving{m, c}.answer(r)
 	if r.Err == nil {
 		return true

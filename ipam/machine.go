@@ -128,9 +128,6 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	m.members.Beat()
 	m.noteActivity()
 	m.wake()
-	if m.members.Check.IsOn() {
-		m.members.Check.Keep()
-	}
 	return &m.fx
 }
 

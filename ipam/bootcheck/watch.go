@@ -24,6 +24,7 @@ type Watch struct {
 	due   time.Time // when the machine is to be stepped again, or should be; a step that comes much later has slept
 	left  int       // how many alarms are left
 	nanos int64     // the next one, in nanoseconds since 1970; 0: there is none
+	alarm time.Time // the same, while there is one
 }
 
 // Granted begins with the alarms anew, since something was granted.
@@ -44,7 +45,8 @@ func (w *Watch) Late() (late time.Duration) {
 // Forget forgets when the next alarm is: somebody has set the clock.
 func (w *Watch) Forget() { w.nanos = 0 }
 
-// Expect takes note of when the machine is to be stepped next: at wake, or at tend where that is earlier. Zero is never.
+// Expect takes note of when the machine is to be stepped next: at wake, or at tend where that is earlier. Zero is never. It
+// asks for the next alarm, if any is left.
 func (w *Watch) Expect(wake, tend time.Time) {
 	if !wake.IsZero() && wake.Before(w.out.Now()) {
 		// It is overdue, as a call is whose time ran out in a freeze, until an alarm has it tried again. The freeze was
@@ -55,13 +57,16 @@ func (w *Watch) Expect(wake, tend time.Time) {
 		wake = tend
 	}
 	w.due = wake
+	if w.IsOn() {
+		w.keep()
+	}
 }
 
 // IsOn reports whether alarms are left.
 func (w *Watch) IsOn() bool { return w.left > 0 || w.nanos != 0 }
 
-// Keep asks for the next alarm, unless the machine is stepped soon anyway.
-func (w *Watch) Keep() {
+// keep asks for the next alarm, unless the machine is stepped soon anyway.
+func (w *Watch) keep() {
 	now := w.out.Now()
 	switch {
 	case !w.due.IsZero() && w.due.Sub(now) < watchEvery:
@@ -73,6 +78,7 @@ func (w *Watch) Keep() {
 			return
 		}
 		w.nanos = now.Add(watchEvery).UnixNano()
+		w.alarm = time.Unix(0, w.nanos)
 	}
-	w.out.WakeAt(time.Unix(0, w.nanos))
+	w.out.WakeAt(w.alarm)
 }
