@@ -103,7 +103,7 @@ func (b bare) pairs(n int) error {
 	return nil
 }
 
-// referencePairs allocates and frees n times.
+// pairs allocates and frees n times.
 func (r *reference) pairs(pool string, n int) error {
 	for range n {
 		a, err := r.allocate(pool)

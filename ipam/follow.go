@@ -77,7 +77,7 @@ func (m *Machine) followMove(k chronicle.PoolKey, o chronicle.Outcome) {
 	}
 }
 
-// followRing has the space of a pool follow its ring.
+// followUnuse has the space of a pool follow what went with the last network on it.
 func (m *Machine) followUnuse(p *pool.Pool, o chronicle.Outcome) {
 	m.followRing(p)
 	for _, r := range o.Freed {
@@ -89,6 +89,7 @@ func (m *Machine) followUnuse(p *pool.Pool, o chronicle.Outcome) {
 	}
 }
 
+// followRing has the space of a pool follow its ring.
 func (m *Machine) followRing(p *pool.Pool) {
 	if err := p.FollowRing(); err != nil {
 		m.log.Fail(err)
