@@ -100,6 +100,7 @@ func TestKeptBackWhileAHostStarts(t *testing.T) {
 	}{{kept, "reserved for web"}, {excluded, "excluded"}, {whole, "network address"}} {
 		for _, purpose := range []ipam.Purpose{ipam.ForGateway, ipam.ForUnmarked} {
 			c.start(1)
+			c.call(1, &ipam.Greeting{})
 			ask := func(a netip.Addr) uint64 {
 				return c.call(1, &ipam.AddressRequest{Network: n, Purpose: purpose, Address: a})
 			}

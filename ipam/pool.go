@@ -16,8 +16,8 @@ import (
 // requestPool answers libnetwork's RequestPool.
 //
 // Engines before 29 do not survive an error to the replay of a network that has
-// endpoints, and no engine waits for long: what this host has is granted whatever is
-// wrong, or under way.
+// endpoints, and no engine waits for long: while the engine may be starting, what this
+// host has is granted whatever is wrong, or under way.
 func (m serving) requestPool(q *PoolRequest) (PoolGrant, error) {
 	if q.Space == Global {
 		return PoolGrant{}, sentence.Swarm()
@@ -32,7 +32,7 @@ func (m serving) requestPool(q *PoolRequest) (PoolGrant, error) {
 		return g, nil
 	case !m.serves(q):
 		return m.replayedPool(q, err)
-	case unready == nil && !m.mayReplay():
+	case !m.mayReplay():
 		return g, err
 	}
 	n, _ := q.On(q.Pool) // which it serves

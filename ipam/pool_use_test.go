@@ -141,6 +141,7 @@ func TestSharedIsReplayedWhileCutOff(t *testing.T) {
 					n := answered(&r.pool).Pool.Network
 					if i == 0 {
 						c.start(b)
+						c.call(b, &ipam.Greeting{})
 					}
 					answered(&ipam.AddressRequest{Network: n, Purpose: r.purpose, Address: r.address})
 				}

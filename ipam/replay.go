@@ -49,14 +49,16 @@ func (m serving) replayedPool(q *PoolRequest, why error) (PoolGrant, error) {
 // unready answers a request for an address while this peer is not ready; why says why. An engine that starts is answered, and a
 // container gets only what it has.
 func (m serving) unready(q *AddressRequest, why error) (AddressGrant, error) {
+	if g, its := m.standingHolder(q); its {
+		return g, nil
+	}
 	o, within := addr.OffsetOf(q.Network.Pool, q.Address)
-	if !within || m.lacks(rule.Replays) || q.Purpose != ForGateway && q.Purpose != ForUnmarked {
-		if g, its := m.standingHolder(q); its {
-			return g, nil
-		}
+	p, bare := m.pools.On(q.Network.Pool), q.Purpose == ForUnmarked && m.bare()
+	// Without a word of a container one may ask for what it has after others have started.
+	mayReplay := m.mayReplay() || bare && m.engine.Mode() != engine.Running
+	if !within || m.lacks(rule.Replays) || q.Purpose != ForGateway && q.Purpose != ForUnmarked || !mayReplay {
 		return AddressGrant{}, why
 	}
-	p, bare := m.pools.On(q.Network.Pool), q.Purpose == ForUnmarked && m.bare()
 	if p != nil && bare {
 		if _, err := m.refuseClaim(p, q); err != nil {
 			return AddressGrant{}, err
@@ -67,11 +69,11 @@ func (m serving) unready(q *AddressRequest, why error) (AddressGrant, error) {
 		if bare {
 			p.AskedAgain(o)
 		}
-	case q.Purpose == ForGateway && m.mayReplay() && m.engine.OnHost(q.Address): // that of a bridge, whether or not there is a pool
+	case q.Purpose == ForGateway && m.engine.OnHost(q.Address): // that of a bridge, whether or not there is a pool
 	case bare && m.holdsUp():
 		return AddressGrant{}, finalError(why) // it goes on whatever it is told
 	case m.mayReplay() && m.members.Wish.HasLeft() && p != nil && m.isKeptBack(p, o):
-	case mode == engine.Starting && !bare && m.mayReplay() && m.mayLack(q) && !m.members.Wish.HasLeft():
+	case mode == engine.Starting && !bare && m.mayLack(q) && !m.members.Wish.HasLeft():
 		m.pools.Withhold(q.Address, q.Network.Pool)
 	default:
 		return AddressGrant{}, why
@@ -89,7 +91,7 @@ func (m serving) confirms(p *pool.Pool, q *AddressRequest, o addr.Offset) bool {
 	case rec.State != space.Held:
 		return false
 	case q.Purpose == ForGateway:
-		return rec.Kind == space.Gateway || rec.Kind == space.Host && m.mayReplay()
+		return rec.Kind == space.Gateway || rec.Kind == space.Host
 	}
 	return rec.Kind != space.Client && rec.Kind != space.Kept
 }

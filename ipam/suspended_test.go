@@ -113,6 +113,19 @@ func TestGivenUpHostIsSuspended(t *testing.T) {
 	}
 }
 
+// Once the engine answers, a network that is made again is a new one: a suspended host grants it nothing, whatever it knows of the
+// one before. What that kept back may be another host's by now (seed 3258450424342505386 of TestSim).
+func TestNetworkMadeAgainOnASuspendedHost(t *testing.T) {
+	g := newGiven(t, true)
+	g.learnsLoss(g.other)
+	g.look(g.web, g.db)
+	g.ask(g.back, &ipam.PoolRelease{Network: g.n})
+	wantErr(t, g.ask(g.back, &ipam.PoolRequest{Space: g.n.Space, Pool: g.cidr, Gateway: g.n.Gateway}).Err, ipam.ErrSuspended, "ringlet forget")
+	wantErr(t, g.ask(g.back, &ipam.AddressRequest{Network: g.n, Purpose: ipam.ForGateway, Address: g.web.Address}).Err, ipam.ErrSuspended)
+	wantErr(t, g.ask(g.back, &ipam.AddressRequest{Network: g.n, Purpose: ipam.ForUnmarked, Address: g.web.Address}).Err, ipam.ErrSuspended)
+	g.check()
+}
+
 // While the engine starts a container gets back what it had, if a list has shown it with that since this process started; no other one.
 func TestSuspendedHostAndAContainerThatStarts(t *testing.T) {
 	g := newGiven(t, true)
