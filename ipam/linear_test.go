@@ -73,6 +73,7 @@ func locking(w *ipamtest.Weather) {
 	w.Hosts = max(w.Hosts, 3)
 	w.Lockers, w.Clients, w.Popular, w.Pace = 3, 0, true, 200*time.Millisecond
 	w.Chooses = false // a network that joins the pool by its name has all of it
+	w.Roams = 0       // an address that a host gets on its LAN would be one of the four
 	w.Subnets = []netip.Prefix{prefix("10.1.0.0/26")}
 	w.Storm = min(max(w.Storm, 2*time.Second), 5*time.Second)
 	w.CrashInStep, w.CrashInCommit = max(w.CrashInStep, 15), max(w.CrashInCommit, 15)
