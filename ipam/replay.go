@@ -54,9 +54,9 @@ func (m serving) unready(q *AddressRequest, why error) (AddressGrant, error) {
 	}
 	o, within := addr.OffsetOf(q.Network.Pool, q.Address)
 	p, bare := m.pools.On(q.Network.Pool), q.Purpose == ForUnmarked && m.bare()
-	// Without a word of a container one may ask for what it has after others have started.
-	mayReplay := m.mayReplay() || bare && m.engine.Mode() != engine.Running
-	if !within || m.lacks(rule.Replays) || q.Purpose != ForGateway && q.Purpose != ForUnmarked || !mayReplay {
+	// A container without a word of its own may ask for what it has after others have started.
+	again := m.mayReplay() || bare && m.engine.Mode() != engine.Running
+	if !within || m.lacks(rule.Replays) || q.Purpose != ForGateway && q.Purpose != ForUnmarked || !again {
 		return AddressGrant{}, why
 	}
 	if p != nil && bare {

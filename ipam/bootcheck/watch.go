@@ -24,7 +24,6 @@ type Watch struct {
 	due   time.Time // when the machine is to be stepped again, or should be; a step that comes much later has slept
 	left  int       // how many alarms are left
 	nanos int64     // the next one, in nanoseconds since 1970; 0: there is none
-	alarm time.Time // the same, while there is one
 }
 
 // Granted begins with the alarms anew, since something was granted.
@@ -78,7 +77,6 @@ func (w *Watch) keep() {
 			return
 		}
 		w.nanos = now.Add(watchEvery).UnixNano()
-		w.alarm = time.Unix(0, w.nanos)
 	}
-	w.out.WakeAt(w.alarm)
+	w.out.WakeAt(time.Unix(0, w.nanos))
 }

@@ -142,11 +142,12 @@ func (l *Log) UnderWay() (actions []chronicle.Action) {
 	return actions
 }
 
-// IsUnderWay reports whether there is such an action among those.
+// IsUnderWay reports whether there is such an action among those. It takes no memory: where many wait, each that excludes an address
+// asks twice.
 func (l *Log) IsUnderWay(such func(chronicle.Action) bool) bool {
 	for _, p := range l.proposals.open {
-		for i := range p.commands { // not as UnderWay: whoever excludes addresses asks twice, and many may wait
-			if such(p.commands[i].Action) {
+		for a := range p.Actions() {
+			if such(a) {
 				return true
 			}
 		}

@@ -172,13 +172,8 @@ func (w *Warnings) By(a netip.Addr) (peer.ID, bool) {
 // IsEmpty reports whether nobody warns of anything, as nearly always.
 func (w *Warnings) IsEmpty() bool { return len(w.of) == 0 }
 
-// Count returns of how many addresses a peer warns. Each step asks, and nearly always nobody warns of anything.
-func (w *Warnings) Count(by peer.ID) int {
-	if w.IsEmpty() {
-		return 0
-	}
-	return w.by[by]
-}
+// Count returns of how many addresses a peer warns.
+func (w *Warnings) Count(by peer.ID) int { return w.by[by] }
 
 // Of returns the addresses of which a peer warns, in order.
 func (w *Warnings) Of(by peer.ID) []netip.Addr {
