@@ -121,10 +121,18 @@ func (o *oracle) keepsBack(pool netip.Prefix, a netip.Addr) bool {
 	return r != nil && r.Kind.Shared()
 }
 
+// keepsAll reports whether by the last slot that anybody knows a host uses the pool of a network, and all that this keeps back is
+// reserved. What is reserved for other hosts alone ends with their networks.
+func (o *oracle) keepsAll(s *site, n *network) bool {
+	p := o.state.PoolOf(n.Pool)
+	lacks := func(a netip.Addr) bool { return !o.keepsBack(n.Pool, a) }
+	return p != nil && p.UsedBy(s.id) && !slices.ContainsFunc(n.keeps(), lacks)
+}
+
 // taken reports whether a network was taken for one that an engine has which starts: what it keeps back is reserved when the engine
 // has listed it, or the list shows the conflict (docs/protocol.md, section 12). A peer with a new database may hold it until then.
 func (o *oracle) taken(e *engine, n *network) bool {
-	return e.s.cfg.AwaitInventory && e.lists == e.unlisted && !o.keepsBack(n.Pool, n.typed) && (e.s.isNew() || !e.s.holds(n.typed))
+	return e.s.cfg.AwaitInventory && e.lists == e.unlisted && !o.keepsAll(e.s, n) && (e.s.isNew() || !e.s.holds(n.typed))
 }
 
 // keeps takes note that a network keeps an address back from now on. One whose host was given up as it was made does not, before
@@ -148,9 +156,7 @@ func (o *oracle) drops(n *network) {
 func (o *oracle) keepAgain() {
 	for _, s := range o.c.sites {
 		for _, n := range s.engine.networks {
-			p := o.state.PoolOf(n.Pool)
-			lacks := func(a netip.Addr) bool { return !o.keepsBack(n.Pool, a) }
-			if !n.givenUp || s.outside || p == nil || !p.UsedBy(s.id) || slices.ContainsFunc(n.keeps(), lacks) {
+			if !n.givenUp || s.outside || !o.keepsAll(s, n) {
 				continue
 			}
 			n.givenUp = false
