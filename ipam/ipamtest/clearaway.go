@@ -198,21 +198,30 @@ func (c *cluster) nameSome() {
 	c.noLeak()
 }
 
-// noConflict looks whether a peer says that two have what one has. Where space was given up two may, and where a host has just got an
-// address on its LAN.
+// noConflict looks whether a peer goes on saying that two have what one has. What is over is told until the next list, which comes
+// within a minute. Where space was given up two may have an address, and where a host has just got one on its LAN.
 func (c *cluster) noConflict() {
 	if c.count["Forget"] > 0 || c.w.Roams > 0 {
 		return
 	}
+	told := ""
+	if !c.wait(90*time.Second, func() bool { told = c.falseConflict(); return told == "" }) {
+		c.fail("told", "%s", told)
+	}
+}
+
+// falseConflict returns what a peer says of two that have an address which one has; empty if none does.
+func (c *cluster) falseConflict() string {
 	for s := range c.running() {
 		for _, p := range s.machine.Status(s.clock()).Problems {
 			// A pool that it has not was made while the engine answered nothing, and taken for one that it has.
 			made := c.count["blind"] > 0 && strings.Contains(p.Text, "has no pool")
 			if p.Code == "conflict" && s.cfg.AwaitInventory && !made && !c.twoHave(s, p.Text) {
-				c.fail("told", "%s says at rest: %s", s, p.Text)
+				return fmt.Sprintf("%s says at rest: %s", s, p.Text)
 			}
 		}
 	}
+	return ""
 }
 
 // twoHave reports whether it is true of a host that it has, as a text says, what another one has: a network that was made while the engine
