@@ -391,6 +391,8 @@ func sayReturned(s *transcript) {
 	b.rejoin(2)
 	b.run(time.Minute, b.agreed)
 	s.said("docker run --ip of it there, after ringlet rejoin", b.ip(2, labs, used))
+	b.wait(time.Minute)
+	s.said("docker run --ip of it on another host, after ringlet rejoin", b.ip(0, labs, used))
 	s.said("ringlet trust, there", b.ask(2, &ipam.TrustRequest{}).Err)
 }
 

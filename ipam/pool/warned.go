@@ -112,23 +112,27 @@ func (s *Pools) IsInUseElsewhere(a netip.Addr) bool {
 	return warned && by != s.Me.ID()
 }
 
-// warnedText says who uses an address of which a peer warns.
+// warnedText says who uses an address of which a peer warns: one that was given up, or one with a new database.
 func (s *Pools) warnedText(a netip.Addr) string {
 	by, _ := s.Warnings.By(a)
-	if by == s.Me.ID() {
+	switch {
+	case by == s.Me.ID():
 		return "a container or client of " + string(s.Name) + " from before its database was made"
+	case s.State.Gone(by) != nil:
+		return "a container or client on " + s.NameOf(by) + ", whose addresses were released with ringlet forget"
 	}
-	return "a container or client on " + s.NameOf(by) + ", whose addresses were released with ringlet forget"
+	return "a container, client or network on " + s.NameOf(by) + " from before its database was made"
 }
 
 // ErrWarned refuses an address of which a peer warns.
 func (p *Pool) ErrWarned(a netip.Addr) error {
-	next := "choose another address; if that host stays, run ringlet rejoin on it"
-	if !p.of.IsInUseElsewhere(a) {
-		next = "choose another address, or try again in ten minutes"
-		if !p.of.Engine.KnowsStart() {
-			next = fmt.Sprintf("choose another address; if nothing uses it, run ringlet release %v on this host", a)
-		}
+	by, _ := p.of.Warnings.By(a)
+	next := "choose another address, or try again in ten minutes"
+	switch {
+	case p.of.State.Gone(by) != nil:
+		next = "choose another address; if that host stays, run ringlet rejoin on it"
+	case by == p.of.Me.ID() && !p.of.Engine.KnowsStart():
+		next = fmt.Sprintf("choose another address; if nothing uses it, run ringlet release %v on this host", a)
 	}
 	return sentence.Errorf(sentence.ErrAddressInUse, "address %v in %s is in use by %s: %s", a, sentence.Pool(p.Pool), p.of.warnedText(a), next)
 }

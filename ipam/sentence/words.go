@@ -31,7 +31,7 @@ func Holder(host peer.Name, h space.Holder, since int64) string {
 		return fmt.Sprintf("%s, which has it on an interface", host)
 	case space.Stranger:
 		if h.MAC == [6]byte{} {
-			return forgotten
+			return warned
 		}
 		return fmt.Sprintf("%s, which answered %s at %s", Who(h), host, at)
 	case space.Kept:
@@ -41,8 +41,8 @@ func Holder(host peer.Name, h space.Holder, since int64) string {
 	return fmt.Sprintf("%s on %s since %s", Who(h), host, at)
 }
 
-// forgotten names the holder of an address of which the peer of a given up host warns.
-const forgotten = "a container or client on a host whose addresses were released with ringlet forget"
+// warned names the holder of an address of which a peer warns: one that was given up, or one with a new database.
+const warned = "a container, client or network on a host that was forgotten or has a new database"
 
 // Who names a holder, whatever host it is on.
 func Who(h space.Holder) string {
@@ -52,7 +52,7 @@ func Who(h space.Holder) string {
 	case h.Kind == space.Host:
 		return "the host itself"
 	case h.Kind == space.Stranger && h.MAC == [6]byte{}:
-		return forgotten
+		return warned
 	case h.Kind == space.Stranger:
 		return "another device on the network, with MAC " + addr.MAC(h.MAC).String()
 	case h.Kind == space.Client:
