@@ -90,16 +90,17 @@ func (e *engine) replayEndpoint(t *script, x *container, k int) {
 }
 
 // served returns what sees to it that a network which the host has, and on which are containers, is granted what it had when the
-// engine asks for that again: engines before 29 do not survive an error.
+// engine asks for that again: engines before 29 do not survive an error. One that has listed in the meantime answers, and so was
+// granted all, or does not start.
 func (e *engine) served(n *network) func(ipam.Reply, bool) {
-	s, id := e.s, n.ID()
+	s, id, lists := e.s, n.ID(), e.lists
 	has := func(net ipam.NetStatus) bool { return net.ID == id }
 	if s.machine == nil || n.users == 0 || !slices.ContainsFunc(s.machine.Status(s.clock()).Networks, has) {
 		return nil
 	}
 	s.c.count["asked again below containers"]++
 	return func(r ipam.Reply, ok bool) {
-		if ok && r.Err != nil {
+		if ok && r.Err != nil && e.lists == lists {
 			s.c.fail("replay", "%s is refused what its network %s has: %v", s, id, r.Err)
 		}
 	}
