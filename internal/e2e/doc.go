@@ -33,10 +33,10 @@
 // # Breaking things
 //
 // [Engine.Kill] ends dockerd as a crash does: containerd, containers and plugins go on. [Engine.Stop] asks it to end,
-// [Engine.Up] starts it again, [Engine.Freeze] and [Engine.Thaw] stop and continue it. [Engine.PowerOff] ends
-// everything on the host at once, and the next Up finds only what was written to files; after [Engine.Wipe] not even
-// that. [Switch.Unplug] takes a host off the network at once, without a change that the host can see. In a [Cluster]
-// these are Cut and Heal, and Replace puts another machine in the place of a host.
+// [Engine.Up] starts it again, [Engine.Freeze] and [Engine.Thaw] stop and continue it, and [Engine.Replace] starts another
+// release on its data. [Engine.PowerOff] ends everything on the host at once, and the next Up finds only what was written to
+// files; after [Engine.Wipe] not even that. [Switch.Unplug] takes a host off the network at once, without a change that the
+// host can see. In a [Cluster] these are Cut and Heal, and Replace puts another machine in the place of a host.
 //
 // TestClusterRandom has users of several hosts give commands at random, while hosts suffer one thing or another. CI lets
 // it do that for a short time; go test ./internal/e2e -run TestClusterRandom -args -rounds 50, with RINGLET_E2E set, for as

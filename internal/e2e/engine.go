@@ -33,6 +33,8 @@ type Config struct {
 	LiveRestore bool
 	// Daemon adds settings in the form of daemon.json.
 	Daemon map[string]any
+	// Machines has the machine's own engine started, also where make e2e names another: see [Engine.Replace].
+	Machines bool
 }
 
 // An Engine is a Docker engine, containerd and dockerd, on a host of its own. Use [Start].
@@ -73,6 +75,9 @@ func Start(t testing.TB, cfg Config) *Engine {
 		t.Fatal(err)
 	}
 	e.write(e.daemonJSON(), string(text))
+	if cfg.Machines {
+		e.engine = ""
+	}
 	e.plug()
 	e.Up()
 	return e
@@ -149,6 +154,15 @@ func (e *Engine) Stop() {
 func (e *Engine) Restart() {
 	e.t.Helper()
 	e.Stop()
+	e.Up()
+}
+
+// Replace stops the machine's own engine, and starts the one that make e2e names on what that has left.
+func (e *Engine) Replace() {
+	e.t.Helper()
+	e.Stop()
+	e.PowerOff()
+	e.engine = os.Getenv(otherEngine)
 	e.Up()
 }
 

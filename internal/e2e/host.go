@@ -35,6 +35,7 @@ type Host struct {
 	Name string
 
 	t      testing.TB
+	engine string       // the folder of its engine's programs; empty: they are the machine's own
 	dir    string       // what survives PowerOff: the engine's data, configuration and logs
 	pid    atomic.Int64 // of the first process, as the test sees it; 0 while the power is off
 	booted bool         // once at least
@@ -52,7 +53,7 @@ func NewHost(t testing.TB, name string) *Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &Host{Name: name, t: t, dir: dir}
+	h := &Host{Name: name, t: t, dir: dir, engine: os.Getenv(otherEngine)}
 	t.Cleanup(func() {
 		if _, err := os.Stat(dir); err == nil && h.cmd == nil && h.booted {
 			h.boot() // its power is off: it removes what was left then
@@ -70,7 +71,7 @@ func NewHost(t testing.TB, name string) *Host {
 func (h *Host) boot() {
 	h.t.Helper()
 	cmd := exec.Command("bash", "-c", initScript, "init", h.Name, h.dir) //nolint:noctx // ends with the pipe
-	cmd.Env = environ()
+	cmd.Env = h.environ()
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 		Setsid:     true, // Ctrl-C in the terminal ends the test; the host then ends in its own order
@@ -122,7 +123,7 @@ func (h *Host) Dir() string { return h.dir }
 func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	enter := []string{"--target", strconv.Itoa(h.PID()), "--mount", "--uts", "--ipc", "--net", "--pid", "--", name}
 	cmd := exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
-	cmd.Env = append(environ(), "DOCKER_CONFIG="+filepath.Join(h.dir, "client"))
+	cmd.Env = append(h.environ(), "DOCKER_CONFIG="+filepath.Join(h.dir, "client"))
 	cmd.Dir = "/"
 	cmd.WaitDelay = 20 * time.Second // what the command leaves running may hold its output open
 	return cmd
@@ -177,10 +178,10 @@ func (h *Host) write(path, text string) {
 
 // environ is the environment of everything the harness starts: nothing of the user's, so that neither a proxy nor a
 // Docker context of his decides about a test.
-func environ() []string {
+func (h *Host) environ() []string {
 	path := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	if dir := os.Getenv(otherEngine); dir != "" {
-		path = dir + ":" + path
+	if h.engine != "" {
+		path = h.engine + ":" + path
 	}
 	return []string{"PATH=" + path, "HOME=/root", "LC_ALL=C"}
 }

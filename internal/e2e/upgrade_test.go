@@ -186,3 +186,40 @@ func release(t *testing.T, tag string) string {
 	}
 	return dir
 }
+
+// The engine of a host is replaced by a later release, on the same data. The earlier one told only the MACs of containers when it
+// asked for their addresses. Each container gets its former address all the same: with a fixed MAC or another one, as the engine
+// starts, and behind a newcomer.
+func TestEngineReplaced(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(otherEngine) == "" {
+		t.Skip("skipped: make e2e ENGINE=DIR names the later engine")
+	}
+	e := Start(t, Config{Name: "host-a", Machines: true})
+	e.InstallPlugin()
+	e.ImportDemo()
+	makeNetwork(e, "net", "10.77.0.0/24")
+	e.withMAC("fixed", "net", laterMAC) // the engine starts it again
+	runDemo(e, "net", "one")
+	runDemo(e, "net", "two")
+	before := map[string]netip.Addr{}
+	for _, name := range []string{"fixed", "one", "two"} {
+		before[name] = sameAddress(e, "net", name)
+		e.named(name, before[name].String())
+	}
+	earlier := e.release()
+
+	e.Replace()
+	if now := e.release(); now <= earlier {
+		t.Fatalf("the engine was %d and is %d", earlier, now)
+	}
+	runDemo(e, "net", "newcomer")
+	e.Docker("start", "two")
+	e.Docker("start", "one")
+	for name, address := range before {
+		if got := sameAddress(e, "net", name); got != address {
+			t.Errorf("%s had %v with engine %d, and has %v with engine %d", name, address, earlier, got, e.release())
+		}
+	}
+	same(e, "with the later engine")
+}
