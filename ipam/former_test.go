@@ -41,22 +41,26 @@ func TestFormerAddressByNameThenMAC(t *testing.T) {
 		name    string // that it sends now
 		mac     byte
 		restart bool // of the engine, by another release
+		listed  bool // so that its name is known
 	}{
-		{"an earlier engine stays", "", "", m, false},
-		{"it is replaced by a later one, fixed MAC", "", n, m, true},
-		{"it is replaced by a later one, another MAC", "", n, m + 1, true},
-		{"it is replaced by a later one, no MAC", "", n, 0, true},
-		{"a later engine stays", n, n, m, false},
-		{"a later engine, another MAC", n, n, m + 1, false},
-		{"a later engine is replaced by an earlier one, fixed MAC", n, "", m, true},
-		{"another name, fixed MAC, as the engine was replaced", "", "web2", m, false},
+		{"an earlier engine stays", "", "", m, false, true},
+		{"it is replaced by a later one, fixed MAC", "", n, m, true, true},
+		{"it is replaced by a later one, another MAC", "", n, m + 1, true, true},
+		{"it is replaced by a later one, no MAC", "", n, 0, true, true},
+		{"a later engine stays", n, n, m, false, true},
+		{"a later engine, another MAC", n, n, m + 1, false, true},
+		{"a later engine is replaced by an earlier one, fixed MAC", n, "", m, true, true},
+		{"another name, fixed MAC, as the engine was replaced", "", "web2", m, false, true},
+		{"it is replaced by a later one, fixed MAC, never listed", "", n, m, true, false},
 	} {
 		h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 		h.Call(&ipam.Inventory{})
 		net := network(t, h, "10.50.0.0/24")
 		start(t, h, net, "", 100)
 		a := start(t, h, net, tt.sent, m)
-		list(h, "10.50.0.0/24", a, n, m)
+		if tt.listed {
+			list(h, "10.50.0.0/24", a, n, m)
+		}
 		h.Call(&ipam.AddressRelease{Network: net, Address: a})
 		if tt.restart {
 			h.Call(&ipam.Greeting{})

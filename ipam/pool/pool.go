@@ -41,7 +41,7 @@ type Pool struct {
 	// Strangers holds since when an address is kept back for something else
 	// on the network.
 	Strangers map[addr.Offset]time.Time
-	former    map[space.Key]addr.Offset // of containers whose record has another key than what the engine sends now
+	former    map[space.Key]formerly // of containers whose record has another key than what the engine sends now
 	Surveyed  bool
 	Untaken   bool // of this host's own addresses one was not its own yet
 	// Gateway is the address that this host holds as its own gateway, if it has one.

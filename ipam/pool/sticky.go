@@ -43,45 +43,55 @@ func KeyOf(s poolid.Sticky, h *space.Holder) space.Key {
 	return macKey(h.MAC)
 }
 
+// formerly is an address whose record has a key of the engine before this one.
+type formerly struct {
+	at  addr.Offset
+	key space.Key
+}
+
 // StickBy has containers found by their names, as the engine sends them, or by their MACs. An engine before 29 sends no
 // names, but its lists have them. After the engine was replaced by a later or an earlier one, a container is to be found by
-// what its former engine did not send.
+// what its former engine did not send, or by its MAC where no list had its name.
 func (s *Pools) StickBy(name bool) {
 	for _, p := range s.all {
 		clear(p.former)
 		for o, rec := range p.Records() {
-			if rec.Kind != space.Container || rec.Name == "" || rec.MAC == [6]byte{} {
+			if rec.Kind != space.Container || rec.MAC == [6]byte{} {
 				continue
 			}
-			had, sent := macKey(rec.MAC), NameKey(rec.Name)
-			if !name {
-				had, sent = sent, had
-			}
-			if rec.Key == had {
-				remember(&p.former, sent, o)
+			switch mac, called := macKey(rec.MAC), NameKey(rec.Name); {
+			case name && rec.Key == mac:
+				p.leadTo(o, &rec, mac)
+				p.leadTo(o, &rec, called)
+			case !name && rec.Key == called:
+				p.leadTo(o, &rec, mac)
 			}
 		}
 	}
 }
 
+// leadTo has a key lead to an address, unless it leads to one whose state began later.
+func (p *Pool) leadTo(o addr.Offset, rec *space.Record, k space.Key) {
+	if f, ok := p.former[k]; !ok || p.Space.Lookup(f.at).Seq < rec.Seq {
+		remember(&p.former, k, formerly{o, rec.Key})
+	}
+}
+
 // TraceOf returns what leads to the former address of a container, or to the one that it has: its name, and then its MAC.
 func (p *Pool) TraceOf(s poolid.Sticky, h *space.Holder) space.Trace {
-	found := func(t space.Trace) bool { return t.IsHeld || t.IsFormer }
 	t := p.Space.Find(h.Key)
-	if found(t) || h.Kind != space.Container || s != poolid.StickyName {
+	if len(p.former) == 0 || t.IsHeld || t.IsFormer || h.Kind != space.Container || s != poolid.StickyName {
 		return t
 	}
-	if o, ok := p.former[h.Key]; ok {
-		switch rec := p.Space.Lookup(o); {
-		case rec.Kind != space.Container || h.Key != NameKey(rec.Name) && h.Key != macKey(rec.MAC): // another has had it since
+	for _, k := range [...]space.Key{h.Key, macKey(h.MAC)} {
+		f, ok := p.former[k]
+		switch rec := p.Space.Lookup(f.at); {
+		case !ok || rec.Kind != space.Container || rec.Key != f.key: // another has had it since
 		case rec.State == space.Held:
-			return space.Trace{Held: o, IsHeld: true}
-		case rec.State == space.Freed && p.Space.Usable(o):
-			return space.Trace{Former: o, IsFormer: true}
+			return space.Trace{Held: f.at, IsHeld: true}
+		case rec.State == space.Freed && p.Space.Usable(f.at):
+			return space.Trace{Former: f.at, IsFormer: true}
 		}
-	}
-	if mac := macKey(h.MAC); mac != h.Key {
-		return p.Space.Find(mac)
 	}
 	return t
 }
