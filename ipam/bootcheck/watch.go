@@ -23,7 +23,8 @@ type Watch struct {
 	out   *effect.Writer
 	due   time.Time // when the machine is to be stepped again, or should be; a step that comes much later has slept
 	left  int       // how many alarms are left
-	nanos int64     // the next one, in nanoseconds since 1970; 0: there is none
+	next  time.Time // the next one
+	nanos int64     // that in nanoseconds since 1970, which compares faster; 0: there is none
 }
 
 // Granted begins with the alarms anew, since something was granted.
@@ -76,7 +77,8 @@ func (w *Watch) keep() {
 			w.left, w.nanos = 0, 0
 			return
 		}
-		w.nanos = now.Add(watchEvery).UnixNano()
+		w.next = now.Add(watchEvery)
+		w.nanos = w.next.UnixNano()
 	}
-	w.out.WakeAt(time.Unix(0, w.nanos))
+	w.out.WakeAt(w.next)
 }

@@ -173,7 +173,12 @@ func (w *Warnings) By(a netip.Addr) (peer.ID, bool) {
 func (w *Warnings) IsEmpty() bool { return len(w.of) == 0 }
 
 // Count returns of how many addresses a peer warns.
-func (w *Warnings) Count(by peer.ID) int { return w.by[by] }
+func (w *Warnings) Count(by peer.ID) int {
+	if w.IsEmpty() {
+		return 0 // mostly, and this is asked in each step
+	}
+	return w.by[by]
+}
 
 // Of returns the addresses of which a peer warns, in order.
 func (w *Warnings) Of(by peer.ID) []netip.Addr {
