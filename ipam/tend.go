@@ -21,14 +21,14 @@ const (
 
 // tended reports whether it is not time yet to tend again.
 func (m *Machine) tended() bool {
-	since := m.now.UnixNano() - m.pace.tendedAt
+	since := m.out.Nanos() - m.pace.tendedAt
 	return since >= 0 && since < int64(tendEvery)
 }
 
 // isQuiescent reports whether nothing is under way, and nothing has happened for so long that whatever
 // is next is not in a hurry. Where calls wait, some wait for nothing but time.
 func (m *Machine) isQuiescent() bool {
-	return m.now.UnixNano()-m.pace.activeAt >= int64(restAfter) && m.state.Slot > 0 &&
+	return m.out.Nanos()-m.pace.activeAt >= int64(restAfter) && m.state.Slot > 0 &&
 		!m.members.NewDB.IsUnsure() && len(m.calls.waiting) == 0 && !m.doubts.Any()
 }
 
@@ -36,7 +36,7 @@ func (m *Machine) isQuiescent() bool {
 // others live is not, nor to be told of the host what is known.
 func (m *Machine) noteActivity() {
 	if len(m.fx.Save)+len(m.fx.Send)+len(m.fx.Note) > 0 {
-		m.pace.activeAt = m.now.UnixNano()
+		m.pace.activeAt = m.out.Nanos()
 	}
 }
 
@@ -51,13 +51,13 @@ func (m *Machine) tend() {
 		return
 	}
 	if actions := m.members.LeaveAgain(); len(actions) > 0 {
-		m.pace.tendedAt = m.now.UnixNano()
+		m.pace.tendedAt = m.out.Nanos()
 		m.background(actions...)
 	}
 	if m.members.Ready() != nil {
 		return
 	}
-	m.pace.tendedAt = m.now.UnixNano()
+	m.pace.tendedAt = m.out.Nanos()
 	m.trade.Prune()
 	if m.background(m.members.Raise()...); m.members.Ready() != nil {
 		return // to propose that it has learned of a slot that evicts it

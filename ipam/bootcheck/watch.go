@@ -32,12 +32,11 @@ func (w *Watch) Granted() { w.left = watches }
 
 // Late returns by how much this step comes later than the last one wished. It is not positive if it does not.
 func (w *Watch) Late() (late time.Duration) {
-	now := w.out.Now()
 	if w.nanos != 0 {
-		late = time.Duration(now.UnixNano() - w.nanos)
+		late = time.Duration(w.out.Nanos() - w.nanos)
 	}
 	if !w.due.IsZero() {
-		late = max(late, now.Sub(w.due))
+		late = max(late, w.out.Now().Sub(w.due))
 	}
 	return late
 }
@@ -67,17 +66,16 @@ func (w *Watch) IsOn() bool { return w.left > 0 || w.nanos != 0 }
 
 // keep asks for the next alarm, unless the machine is stepped soon anyway.
 func (w *Watch) keep() {
-	now := w.out.Now()
 	switch {
-	case !w.due.IsZero() && w.due.Sub(now) < watchEvery:
+	case !w.due.IsZero() && w.due.Sub(w.out.Now()) < watchEvery:
 		w.nanos = 0
 		return
-	case w.nanos == 0, now.UnixNano() >= w.nanos:
+	case w.nanos == 0, w.out.Nanos() >= w.nanos:
 		if w.left--; w.left < 0 {
 			w.left, w.nanos = 0, 0
 			return
 		}
-		w.next = now.Add(watchEvery)
+		w.next = w.out.Now().Add(watchEvery)
 		w.nanos = w.next.UnixNano()
 	}
 	w.out.WakeAt(w.next)

@@ -14,6 +14,7 @@ type Writer struct {
 	arena   []byte // backs the keys and values in out.Save
 	letters []letter
 	now     time.Time
+	nanos   int64 // that in nanoseconds since 1970
 	shown   shown
 }
 
@@ -29,7 +30,7 @@ func NewWriter(out *Out) Writer { return Writer{out: out} }
 // Reset begins a step at that time. What the last one put into the Out is not valid any more, and its memory is used again.
 func (w *Writer) Reset(now time.Time) {
 	o := w.out
-	w.now = now
+	w.now, w.nanos = now, now.UnixNano()
 	o.Save, o.Send, o.Note = o.Save[:0], o.Send[:0], o.Note[:0]
 	o.Beat, o.WakeAt = nil, time.Time{}
 	w.arena = w.arena[:0]
@@ -37,6 +38,9 @@ func (w *Writer) Reset(now time.Time) {
 
 // Now returns the time of the step, which is the same for all of it.
 func (w *Writer) Now() time.Time { return w.now }
+
+// Nanos returns it in nanoseconds since 1970, as most of what is remembered is compared in each step.
+func (w *Writer) Nanos() int64 { return w.nanos }
 
 // Passed reports whether so long has passed since a time, or somebody has set the clock back behind it.
 func (w *Writer) Passed(d time.Duration, since time.Time) bool {

@@ -44,7 +44,7 @@ func (s *Start) BeginClock(host HostBoot) (set time.Time) {
 	case was.zero == is.zero, was.zero != 0 && is.zero != 0 && off.Abs() < engine.ClockSlack:
 		is.zero, is.set = was.zero, was.set
 	default:
-		is.set = s.out.Now().UnixNano()
+		is.set = s.out.Nanos()
 	}
 	s.saveClock(is)
 	if is.set != 0 {
@@ -61,7 +61,7 @@ func (s *Start) Undisturbed() time.Time { return s.undisturbed }
 func (s *Start) Disturb(by time.Duration) {
 	s.undisturbed = s.out.Now()
 	is := s.clock
-	is.set = s.out.Now().UnixNano()
+	is.set = s.out.Nanos()
 	if is.zero != 0 {
 		is.zero += int64(by)
 	}

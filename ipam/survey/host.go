@@ -75,7 +75,7 @@ func (s *Survey) Host(p *pool.Pool) {
 			_ = s.acts.Take(p, o, &space.Holder{Kind: space.Host})
 		default: // a grant stands (R64)
 			host, why := space.Holder{Kind: space.Host}, "is held by "+s.pools.HolderText(rec.Holder, rec.Since)
-			p.Dispute(o, host, s.pools.Out.Now().UnixNano(), why, sentence.End(host, addr.Nth(p.CIDR, o)), p.EndOf(o, rec.Holder, rec.Since))
+			p.Dispute(o, host, s.pools.Out.Nanos(), why, sentence.End(host, addr.Nth(p.CIDR, o)), p.EndOf(o, rec.Holder, rec.Since))
 		}
 	}
 }

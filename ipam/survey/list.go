@@ -126,7 +126,7 @@ func (s *Survey) conflictOfListed(p *pool.Pool, o addr.Offset, h space.Holder, l
 	if network, stranded := l.on[p].stranded[o]; stranded {
 		ends = sentence.Disconnect(h, network)
 	}
-	p.Dispute(o, h, s.pools.Out.Now().UnixNano(), why, ends, other)
+	p.Dispute(o, h, s.pools.Out.Nanos(), why, ends, other)
 }
 
 // reconcileAll takes note of what an inventory has, and returns how many networks are on each subnet.
@@ -327,7 +327,7 @@ func (s *Survey) reconcileAddress(p *pool.Pool, o addr.Offset, e call.InventoryE
 		s.conflictOfListed(p, o, h, l, "cannot be taken in: "+err.Error(), "")
 		return
 	}
-	p.Note(effect.NoteAdopted, o, h, s.pools.Out.Now().UnixNano())
+	p.Note(effect.NoteAdopted, o, h, s.pools.Out.Nanos())
 }
 
 // reconcileHeld takes note of an endpoint whose address is held, as its record says: by the endpoint itself, of which the list
