@@ -156,9 +156,15 @@ func (s *site) isDeaf() bool {
 		return false
 	}
 	if s.blind && !s.isNew() {
-		s.call(&ipam.Blindness{}, nil)
+		s.hearNothing()
 	}
 	return true
+}
+
+// hearNothing has the process know that its engine answers nothing.
+func (s *site) hearNothing() {
+	s.c.count["blind"]++
+	s.call(&ipam.Blindness{}, nil)
 }
 
 // interfaces returns the addresses of the host: those of its bridges, and its own.

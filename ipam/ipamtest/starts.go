@@ -32,7 +32,7 @@ func (e *engine) restart() {
 		return
 	}
 	e.starting, e.unlisted = true, e.lists
-	e.s.call(&ipam.Blindness{}, nil)
+	e.s.hearNothing()
 	e.replay()
 	e.after(c.between(0, 20*time.Second), func() {
 		e.starting = false
@@ -113,8 +113,7 @@ func (e *engine) startInOrder() {
 	e.s.call(&ipam.Greeting{}, nil)
 	e.after(c.between(0, 3*time.Second), func() {
 		if e.starting && e.s.cfg.AwaitInventory {
-			c.count["blind"]++
-			e.s.call(&ipam.Blindness{}, nil) // it takes connections, and answers none
+			e.s.hearNothing() // it takes connections, and answers none
 		}
 	})
 	steps := append(e.stepsOfStart(), e.beforeAnswers()...)
