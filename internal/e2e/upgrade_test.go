@@ -212,6 +212,8 @@ func TestEngineReplaced(t *testing.T) {
 	e.Replace()
 	if now := e.release(); now <= earlier {
 		t.Fatalf("the engine was %d and is %d", earlier, now)
+	} else if now < 29 {
+		t.Skip("skipped: this engine tells no names, and gives each container of the earlier one another MAC, also for a fixed one")
 	}
 	runDemo(e, "net", "newcomer")
 	e.Docker("start", "two")
