@@ -59,6 +59,12 @@ func (o *oracle) hasAgain(s *site, i int) {
 // heeds is for how long a peer has to heed a warning at least, by a clock that may be wrong.
 const heeds = 8 * time.Minute
 
+// word is a warning of an address.
+type word struct {
+	at time.Duration // when it was heard
+	by *site         // whose peer warned
+}
+
 // warned takes note that a host's peer has heard a warning. One that does not know the peer that warns need not heed it, and what
 // it has handed out itself it cannot take back.
 func (o *oracle) warned(s *site, f *wire.Frame, q wire.InUse) {
@@ -68,7 +74,7 @@ func (o *oracle) warned(s *site, f *wire.Frame, q wire.InUse) {
 	}
 	for _, a := range q.Addresses {
 		if i, known := o.c.addrs[a]; known && !s.holds(a) {
-			s.told[i] = o.c.now
+			s.told[i] = word{o.c.now, o.c.hostOf(f.From)}
 			o.c.count["warned"]++
 		}
 	}
@@ -92,14 +98,8 @@ func (o *oracle) heeded(s *site, i int, name string) {
 	if at := s.rejoined; s.lost[i] != "" && at > 0 && o.c.now-at < heeds {
 		o.c.fail("I1", "%v is given to %s on %s, where %s has used it since before it started over", o.c.list[i], name, s, s.lost[i])
 	}
-	at, told := s.told[i]
-	if !told || o.c.now-at >= heeds {
-		return
-	}
-	for _, t := range o.c.sites {
-		if t != s && t.lost[i] != "" {
-			o.c.fail("I1", "%v is given to %s on %s, which has heard that %s on %s uses it", o.c.list[i], name, s, t.lost[i], t)
-		}
+	if w, told := s.told[i]; told && o.c.now-w.at < heeds && w.by != nil && w.by != s && w.by.lost[i] != "" {
+		o.c.fail("I1", "%v is given to %s on %s, which has heard that %s on %s uses it", o.c.list[i], name, s, w.by.lost[i], w.by)
 	}
 }
 

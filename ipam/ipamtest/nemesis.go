@@ -249,7 +249,7 @@ func (s *site) lose() {
 func (s *site) beginAnew() {
 	s.disk, s.settled = machinetest.Disk{}, false
 	clear(s.held)
-	s.outside, s.told = false, map[int]time.Duration{}
+	s.outside, s.told = false, map[int]word{}
 }
 
 // replace puts another host in the place of a destroyed one, with an empty disk.

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -39,14 +38,14 @@ type user struct {
 
 // sights is what the oracle remembers of a host, and how it stands to what was given up (see givenup.go).
 type sights struct {
-	held    []bool                // on its disk, by address
-	ready   []bool                // it may hand out, by address: nothing while there is no process
-	outside bool                  // its peer was given up and has not started over
-	lost    []string              // who on it uses what was given up, by address
-	told    map[int]time.Duration // when its peer last heard a warning of an address
-	readyAt moment                // for which ready is
-	awaits  bool                  // it waited for lists at the last commit
-	looks   int                   // how often pools were looked at
+	held    []bool       // on its disk, by address
+	ready   []bool       // it may hand out, by address: nothing while there is no process
+	outside bool         // its peer was given up and has not started over
+	lost    []string     // who on it uses what was given up, by address
+	told    map[int]word // the last warning of an address that its peer heard
+	readyAt moment       // for which ready is
+	awaits  bool         // it waited for lists at the last commit
+	looks   int          // how often pools were looked at
 }
 
 // moment is what a process knows.

@@ -108,7 +108,7 @@ func (c *cluster) addSite() *site {
 		s.skew += c.between(-time.Hour, time.Hour)
 	}
 	n := len(c.list)
-	s.sights = sights{held: make([]bool, n), ready: make([]bool, n), lost: make([]string, n), told: map[int]time.Duration{}}
+	s.sights = sights{held: make([]bool, n), ready: make([]bool, n), lost: make([]string, n), told: map[int]word{}}
 	c.sites = append(c.sites, s)
 	for _, t := range c.sites {
 		t.believed = append(t.believed, make([]belief, len(c.sites)-len(t.believed))...)
