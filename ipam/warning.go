@@ -59,7 +59,7 @@ func (m *Machine) warns() bool {
 	if m.members.IsGivenUp() {
 		return true
 	}
-	return m.warnings.Count(m.members.Self()) > 0 && !m.members.IsSuspended() && m.members.IsMember() // this is asked in each step
+	return m.warnings.Count(m.members.Self()) > 0 && !m.members.IsSuspended() && m.members.IsMember()
 }
 
 // warnPeer warns one peer, if it can be reached.

@@ -24,7 +24,7 @@ type Watch struct {
 	due   time.Time // when the machine is to be stepped again, or should be; a step that comes much later has slept
 	left  int       // how many alarms are left
 	next  time.Time // the next one
-	nanos int64     // that in nanoseconds since 1970, which compares faster; 0: there is none
+	nanos int64     // that in nanoseconds since 1970, 0: there is none; to have one of the two costs a pair 4 %
 }
 
 // Granted begins with the alarms anew, since something was granted.

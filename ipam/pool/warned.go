@@ -118,10 +118,16 @@ func (s *Pools) warnedText(a netip.Addr) string {
 	switch {
 	case by == s.Me.ID():
 		return "a container or client of " + string(s.Name) + " from before its database was made"
-	case s.State.Gone(by) != nil:
+	case s.isForgotten(by):
 		return "a container or client on " + s.NameOf(by) + ", whose addresses were released with ringlet forget"
 	}
 	return "a container, client or network on " + s.NameOf(by) + " from before its database was made"
+}
+
+// isForgotten reports whether a peer was given up. One that was only evicted may be back.
+func (s *Pools) isForgotten(by peer.ID) bool {
+	g := s.State.Gone(by)
+	return g != nil && g.Forgotten
 }
 
 // ErrWarned refuses an address of which a peer warns.
@@ -129,7 +135,7 @@ func (p *Pool) ErrWarned(a netip.Addr) error {
 	by, _ := p.of.Warnings.By(a)
 	next := "choose another address, or try again in ten minutes"
 	switch {
-	case p.of.State.Gone(by) != nil:
+	case p.of.isForgotten(by):
 		next = "choose another address; if that host stays, run ringlet rejoin on it"
 	case by == p.of.Me.ID() && !p.of.Engine.KnowsStart():
 		next = fmt.Sprintf("choose another address; if nothing uses it, run ringlet release %v on this host", a)
