@@ -418,10 +418,10 @@ func (in *instance) run(ctx context.Context) error {
 	if in.network != nil {
 		f.meter.WatchGossip(in.network.Status, in.node.Refused)
 	}
+	forgetReason(f.opts, f.logger) // before anybody is answered: who is must not find it
 	f.show(in.servers)
 	f.watcher.Store(in.watcher)
 	f.gate.Open(in.calls)
-	forgetReason(f.opts, f.logger)
 	err := together.Run(ctx, in.parts...)
 	if ctx.Err() != nil {
 		<-f.quiet // requests that are being answered need the database

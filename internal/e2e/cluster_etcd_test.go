@@ -57,6 +57,10 @@ func TestClusterEtcd(t *testing.T) {
 	if err := job.end("TERM"); err != nil {
 		t.Fatal(err)
 	}
+	Eventually(t, directoryLimit, "etcd has no key of a lock that is free", func() bool { // until then all the hosts may still show it, too
+		got, err := store.Keys()
+		return err == nil && got["ringlet/locks/ringlet/job"].Value == ""
+	})
 	store.Mirrors(putBack, "a lock is free", hosts...)
 	c.dead(store, hosts)
 }
