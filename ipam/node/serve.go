@@ -141,7 +141,11 @@ func (n *Node) serve(batch []*job) {
 		return nil
 	})
 	if err != nil {
-		n.cfg.Logger.Error("commit failed, nothing more is answered", logattr.Err(err))
+		if errors.Is(err, fs.ErrClosed) { // by this process, as it ends or opens its database again: nothing failed
+			n.cfg.Logger.Debug("database closed, nothing more is answered")
+		} else {
+			n.cfg.Logger.Error("commit failed, nothing more is answered", logattr.Err(err))
+		}
 		n.fail(&StopError{Cause: err}, whyStopped(err), batch)
 		return
 	}
