@@ -419,9 +419,9 @@ func (in *instance) run(ctx context.Context) error {
 		f.meter.WatchGossip(in.network.Status, in.node.Refused)
 	}
 	forgetReason(f.opts, f.logger) // before anybody is answered: who is must not find it
-	f.show(in.servers)
 	f.watcher.Store(in.watcher)
 	f.gate.Open(in.calls)
+	f.show(in.servers) // who reads that it serves is served
 	err := together.Run(ctx, in.parts...)
 	if ctx.Err() != nil {
 		<-f.quiet // requests that are being answered need the database

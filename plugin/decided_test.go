@@ -23,7 +23,7 @@ func TestDecidedOutlivesTheDatabase(t *testing.T) {
 		"deleted": os.Remove,
 	} {
 		data := t.TempDir()
-		p := startWhole(t, data)
+		p := startWhole(t, data, "RINGLET_TIMEOUT=20s")
 		plugintest.Eventually(t, "it serves", p.serves)
 		if got := p.network(); got["PoolID"] == nil {
 			t.Fatalf("a network gets %v", got)
@@ -45,7 +45,7 @@ func TestDecidedOutlivesTheDatabase(t *testing.T) {
 		if err := lose(filepath.Join(data, databaseName)); err != nil {
 			t.Fatal(err)
 		}
-		p = startWhole(t, data)
+		p = startWhole(t, data, "RINGLET_TIMEOUT=20s")
 		plugintest.Eventually(t, "it serves", p.serves)
 		if got := p.network(); got["PoolID"] == nil {
 			t.Fatalf("%s: a network gets %v", what, got)
@@ -79,7 +79,7 @@ func TestLoneHostWithAKeyLosesItsDatabase(t *testing.T) {
 	data := t.TempDir()
 	start := func(more ...string) *wholeProcess {
 		t.Helper()
-		return startWhole(t, data, append(more, "RINGLET_KEY="+testKey, "RINGLET_BIND="+freePorts(t, 1)[0])...)
+		return startWhole(t, data, append(more, "RINGLET_TIMEOUT=20s", "RINGLET_KEY="+testKey, "RINGLET_BIND="+freePorts(t, 1)[0])...)
 	}
 	p := start()
 	plugintest.Eventually(t, "it serves", p.serves)

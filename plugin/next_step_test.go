@@ -242,7 +242,7 @@ func decisionsBlocked(t *testing.T) (func() ipam.Status, func()) {
 	t.Helper()
 	data := t.TempDir()
 	path := filepath.Join(data, "ringlet.decided.json")
-	p := startWhole(t, data)
+	p := startWhole(t, data, "RINGLET_TIMEOUT=20s")
 	plugintest.Eventually(t, "it serves", p.serves)
 	must(t, os.RemoveAll(path))
 	must(t, os.MkdirAll(filepath.Join(path, "in the way"), 0o700))

@@ -161,12 +161,8 @@ func TestStandbyWhileTheDatabaseIsLocked(t *testing.T) {
 	if got := p.ready(); got != http.StatusOK {
 		t.Errorf("/readyz answers %d, want 200", got)
 	}
-	if out := p.network(); out["PoolID"] == nil {
-		t.Errorf("a network gets %v", out)
-	}
-	if out := p.address(); out["Address"] == nil {
-		t.Errorf("a container gets %v", out)
-	}
+	plugintest.Eventually(t, "a network is granted", func() bool { return p.network()["PoolID"] != nil })
+	plugintest.Eventually(t, "a container gets an address", func() bool { return p.address()["Address"] != nil })
 }
 
 // An engine that starts is not ended by a process that has no database: up to 28.5.2 one ends where a pool that it
@@ -320,7 +316,7 @@ func TestStandbyWhileTheDiskIsFull(t *testing.T) {
 // A commit that fails has the database opened again in place: requests wait meanwhile, nothing that was acknowledged
 // is lost, and nothing of the former node stays behind.
 func TestReopenedAfterAFailedCommit(t *testing.T) {
-	t.Parallel()
+	// Alone: it counts the goroutines of this process.
 	p := startWhole(t, t.TempDir(), "RINGLET_TIMEOUT=20s")
 	plugintest.Eventually(t, "it serves", p.serves)
 	p.network()

@@ -94,10 +94,16 @@ func TestStatusIsWatched(t *testing.T) {
 	if got := out.text.String(); code != 0 || strings.Count(got, "fine: ready") < 3 || strings.Count(got, clearScreen) < 3 {
 		t.Errorf("code %d, printed %q", code, got)
 	}
-	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	lost := &heard{}
-	code = Execute(short, Config{Out: lost, Err: lost, lookEvery: time.Millisecond}, []string{"ringlet", "status", "--watch", "--socket", t.TempDir() + "/none"})
+	gone, leave := context.WithCancel(t.Context())
+	defer leave()
+	lost, misses := &heard{}, 0
+	w = func(b []byte) (int, error) {
+		if misses += strings.Count(string(b), "cannot be reached"); misses >= 2 {
+			leave()
+		}
+		return lost.Write(b)
+	}
+	code = Execute(gone, Config{Out: w, Err: w, lookEvery: time.Millisecond}, []string{"ringlet", "status", "--watch", "--socket", t.TempDir() + "/none"})
 	if got := lost.text.String(); code != 0 || strings.Count(got, "cannot be reached") < 2 {
 		t.Errorf("code %d, printed %q", code, got)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -57,7 +58,7 @@ func TestLimits(t *testing.T) {
 			return strings.Repeat(string(rapid.SliceOfN(rapid.Byte(), 0, 30).Draw(t, "bytes")), rapid.IntRange(1, 60).Draw(t, "times"))
 		})
 		var f flaky
-		log, sink := logging.New(logging.Config{Out: &f, Err: &f, Format: format, MaxLine: limit})
+		log, sink := logging.New(logging.Config{Out: &f, Err: &f, Format: format, MaxLine: limit, FlushWait: time.Minute})
 		n := rapid.IntRange(1, 3).Draw(t, "lines")
 		for range n {
 			level := slog.Level(rapid.IntRange(0, 12).Draw(t, "level"))

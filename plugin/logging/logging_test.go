@@ -36,7 +36,7 @@ func run(t *testing.T, s *logging.Sink) (stop func() error) {
 func logged(t *testing.T, cfg logging.Config, f func(*slog.Logger)) (out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	cfg.Out, cfg.Err = &o, &e
+	cfg.Out, cfg.Err, cfg.FlushWait = &o, &e, time.Minute
 	log, sink := logging.New(cfg)
 	stop := run(t, sink)
 	f(log)
@@ -116,7 +116,7 @@ func TestLevelCanChange(t *testing.T) {
 // of the calls.
 func TestOrder(t *testing.T) {
 	var buf bytes.Buffer
-	log, sink := logging.New(logging.Config{Out: &buf, Err: &buf})
+	log, sink := logging.New(logging.Config{Out: &buf, Err: &buf, FlushWait: time.Minute})
 	var want strings.Builder
 	for i := range 100 {
 		level, name := slog.LevelInfo, "info"
@@ -138,7 +138,7 @@ func TestOrder(t *testing.T) {
 }
 
 func TestZeroConfigDiscards(t *testing.T) {
-	log, sink := logging.New(logging.Config{})
+	log, sink := logging.New(logging.Config{FlushWait: time.Minute})
 	stop := run(t, sink)
 	log.Error("nobody reads this")
 	if err := stop(); err != nil {
@@ -150,7 +150,7 @@ func TestZeroConfigDiscards(t *testing.T) {
 }
 
 func TestRunTwice(t *testing.T) {
-	_, sink := logging.New(logging.Config{})
+	_, sink := logging.New(logging.Config{FlushWait: time.Minute})
 	if err := run(t, sink)(); err != nil {
 		t.Fatal(err)
 	}
