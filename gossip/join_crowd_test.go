@@ -99,31 +99,38 @@ func TestJoinAmongStrangers(t *testing.T) {
 					return ok && len(s.State) == len(state) && f.From == from.id
 				})
 			}
-			var last time.Time
+			send := again(func() { // as the core does
+				a.Send(b.id, a.frame(wire.Snapshot{State: state}))
+				b.Send(a.id, b.frame(wire.Snapshot{State: state}))
+			})
 			soon(t, "snapshots there", func() bool {
-				if time.Since(last) > time.Second { // the core asks again as well
-					last = time.Now()
-					a.Send(b.id, a.frame(wire.Snapshot{State: state}))
-					b.Send(a.id, b.frame(wire.Snapshot{State: state}))
-				}
+				send()
 				return got(a, b) && got(b, a)
 			})
 			took := time.Since(begun)
 			t.Logf("together after %v, snapshots there after %v; refused: %v and %v", together, took, a.Status().Counts.Refused, b.Status().Counts.Refused)
-			if limit := 10 * time.Second; took > limit && !raceEnabled { // which takes several times as long
+			if limit := 45 * time.Second; took > limit && !raceEnabled { // a fifth of a second on a machine at rest
 				t.Errorf("it took %v, want at most %v", took, limit)
 			}
 		})
 	}
 }
 
-// freePort returns an address with a port that is free just now.
+// freePort returns an address with a port that is free just now, for TCP and UDP.
 func freePort(t *testing.T, addr string) netip.AddrPort {
 	t.Helper()
-	l, err := net.Listen("tcp", fmt.Sprintf("%s:0", addr))
-	if err != nil {
-		t.Fatal(err)
+	for range 20 {
+		l, err := net.Listen("tcp", fmt.Sprintf("%s:0", addr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		packets, err := net.ListenPacket("udp", l.Addr().String())
+		l.Close()
+		if err == nil {
+			packets.Close()
+			return netip.MustParseAddrPort(l.Addr().String())
+		}
 	}
-	defer l.Close()
-	return netip.MustParseAddrPort(l.Addr().String())
+	t.Fatal("no port was free for TCP and UDP")
+	return netip.AddrPort{}
 }

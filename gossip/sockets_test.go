@@ -15,7 +15,11 @@ import (
 // listening returns open sockets on a free port of an address.
 func listening(t *testing.T, addr string) *Sockets {
 	t.Helper()
-	s, err := Listen(netip.AddrPortFrom(netip.MustParseAddr(addr), 0), slog.New(slog.DiscardHandler))
+	bind := netip.AddrPortFrom(netip.MustParseAddr(addr), 0)
+	s, err := Listen(bind, slog.New(slog.DiscardHandler))
+	for tries := 1; errors.Is(err, syscall.EADDRINUSE) && tries < 20; tries++ { // somebody has the UDP port of that number
+		s, err = Listen(bind, slog.New(slog.DiscardHandler))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

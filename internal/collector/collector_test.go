@@ -39,7 +39,7 @@ func TestCollector(t *testing.T) {
 	seen := make(chan int)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	c := &Collector{set: debug.SetGCPercent, seen: func(percent int) {
+	c := &Collector{set: debug.SetGCPercent, free: func() {}, seen: func(percent int) {
 		select {
 		case seen <- percent:
 		case <-ctx.Done():
