@@ -13,8 +13,12 @@ import (
 	"github.com/ringlet/ringlet/plugin/admin"
 )
 
-// waitsAfter is after how long a command that changes something says what it waits for.
-const waitsAfter = time.Second
+const (
+	// waitsAfter is after how long a command that changes something says what it waits for.
+	waitsAfter = time.Second
+	// lookWait is how long it asks for the names of those that it waits for.
+	lookWait = 5 * time.Second
+)
 
 // uncertainError says that a user interrupted a change that the plugin goes on with.
 type uncertainError struct{ cause error }
@@ -29,20 +33,18 @@ func (e *uncertainError) Unwrap() error { return e.cause }
 
 // changes sends a request that changes something. If the answer takes long, it tells the user why.
 func (c *client) changes(ctx context.Context, r *http.Request) (*http.Response, error) {
-	answered, done := make(chan struct{}), make(chan struct{})
+	waiting, answered := context.WithCancel(ctx)
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		select {
 		case <-time.After(waitsAfter):
-			if ctx.Err() == nil {
-				c.sayWait(ctx, answered)
-			}
-		case <-answered:
-		case <-ctx.Done():
+			c.sayWait(waiting)
+		case <-waiting.Done():
 		}
 	}()
 	resp, err := c.http.Do(r)
-	close(answered)
+	answered()
 	<-done // nobody writes behind what the command says
 	if errors.Is(err, context.Canceled) {
 		err = &uncertainError{err}
@@ -50,16 +52,14 @@ func (c *client) changes(ctx context.Context, r *http.Request) (*http.Response, 
 	return resp, err
 }
 
-// sayWait tells for whom a change waits, unless it is answered before.
-func (c *client) sayWait(ctx context.Context, answered <-chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, waitsAfter)
+// sayWait tells for whom a change waits, unless ctx ends before, which it does with the answer.
+func (c *client) sayWait(ctx context.Context) {
+	look, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()
 	var st ipam.Status
-	_ = c.get(ctx, path("status"), &st) // without it nobody is named
-	select {
-	case <-answered:
+	_ = c.get(look, path("status"), &st) // without it nobody is named
+	if ctx.Err() != nil {
 		return
-	default:
 	}
 	text := fmt.Sprintf("waiting for the other hosts, %v at most", admin.DefaultTimeout)
 	if silent := unreachable(st); len(silent) > 0 {
