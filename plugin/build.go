@@ -138,7 +138,7 @@ func (in *instance) open(core ipam.Config, feed *events.Feed) error {
 		return database.UnusableError{Err: fmt.Errorf("database %s: %w", f.database(), database.WithRemedy(err, f.opts.Data))}
 	}
 	in.starts.Of(in.node)
-	in.undo = append(in.undo, in.node.Wait)
+	in.undo = append(in.undo, in.node.Stop)
 	if cloned, err := in.node.Cloned(context.Background()); err != nil {
 		return err
 	} else if cloned {

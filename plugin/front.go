@@ -339,7 +339,7 @@ func (f *front) firstCommit(store *persist.Store, remains *ipam.Remains) error {
 	if err != nil {
 		return err
 	}
-	n.Wait()
+	n.Stop()
 	return nil
 }
 

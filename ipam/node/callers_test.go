@@ -97,7 +97,7 @@ func TestCallerIsNotKeptByFrames(t *testing.T) {
 			}
 		}
 		frames.Wait()
-		if n.Wait(); n.IsAtWork() {
+		if n.Stop(); n.IsAtWork() {
 			t.Error("frames are served still")
 		}
 	})

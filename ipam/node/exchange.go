@@ -106,20 +106,11 @@ func (n *Node) PresentSelf(seat int) { n.post(&job{event: &ipam.Presence{Self: t
 // post has the machine take events for whose outcome nobody waits, not even for the
 // disk: whoever brings them has others to bring, which are not the machine's.
 func (n *Node) post(events ...*job) {
-	n.mu.Lock()
-	if n.err != nil {
-		n.mu.Unlock()
-		return
-	}
 	for _, j := range events {
 		j.ctx, j.abandoned = context.Background(), true
-		n.queue = append(n.queue, j)
 	}
-	lead := !n.leading
-	n.leading = true
-	n.mu.Unlock()
-	if lead {
-		n.alone.Go(n.leadAlone)
+	if lead, _ := n.enqueue(events...); lead {
+		go n.leadAlone()
 	}
 }
 

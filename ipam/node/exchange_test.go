@@ -126,7 +126,7 @@ func TestFramesOfAHungDisk(t *testing.T) {
 		}
 		close(d.hung)
 		asking.Wait()
-		n.Wait()
+		synctest.Wait()
 		if got := deliver(50); got != 0 {
 			t.Errorf("%d frames were refused, and none waits", got)
 		}
@@ -165,7 +165,7 @@ func TestNetworkDoesNotWaitForTheDisk(t *testing.T) {
 		if err != nil || len(s.Peers) != 2 {
 			t.Errorf("%d peers are in the cluster, want 2: %v", len(s.Peers), err)
 		}
-		n.Wait()
+		n.Stop()
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/internal/contain"
@@ -31,7 +32,7 @@ func TestMarkedFrame(t *testing.T) {
 				_ = yield([]byte("\x01"+contain.Mark), 0) && yield([]byte("garbage"), 0)
 			})
 		}
-		n.Wait()
+		synctest.Wait()
 		if n.Refused() != 6 || counted != 3 {
 			t.Errorf("%d frames were refused and %d panics counted, want 6 and 3", n.Refused(), counted)
 		}

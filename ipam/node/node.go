@@ -74,7 +74,7 @@ type Node struct {
 	cfg     Config
 	machine *ipam.Machine
 	alarm   *time.Timer   // goes off when the machine wants to be woken
-	failed  chan struct{} // closed when a commit has failed
+	failed  chan struct{} // closed when err is set
 
 	carrier  atomic.Pointer[carried]
 	lastBeat atomic.Pointer[[]byte]
@@ -87,9 +87,10 @@ type Node struct {
 
 	mu      sync.Mutex
 	queue   []*job
-	leading bool // somebody is at work on the machine
-	err     error
-	alone   sync.WaitGroup // is at work for nobody
+	leading bool           // somebody is at work on the machine
+	leads   sync.WaitGroup // one while somebody is
+	refuses error          // why nothing more is taken
+	err     error          // why nothing more is answered
 
 	// Of the leader alone.
 	clock   clock
@@ -167,7 +168,7 @@ func New(cfg Config) (*Node, error) {
 
 // Stopped returns a node that refuses everything with why: it stands for the node
 // of a database that cannot be opened. It must not be run.
-func Stopped(why error) *Node { return &Node{err: why} }
+func Stopped(why error) *Node { return &Node{refuses: why, err: why} }
 
 // Run wakes the machine when it wants to be woken. It returns nil when ctx
 // ends, and a [StopError] if a commit has failed or the machine has panicked.
@@ -285,17 +286,27 @@ func (n *Node) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
+// enqueue takes jobs, and reports whether who brings them is to lead.
+func (n *Node) enqueue(jobs ...*job) (lead bool, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.refuses != nil {
+		return false, n.refuses
+	}
+	n.queue = append(n.queue, jobs...)
+	if lead = !n.leading; lead {
+		n.leading = true
+		n.leads.Add(1)
+	}
+	return lead, nil
+}
+
 // do brings a job to its end: by leading, or by waiting for who leads.
 func (n *Node) do(j *job) error {
-	n.mu.Lock()
-	if n.err != nil {
-		defer n.mu.Unlock()
-		return n.err
+	lead, err := n.enqueue(j)
+	if err != nil {
+		return err
 	}
-	n.queue = append(n.queue, j)
-	lead := !n.leading
-	n.leading = true
-	n.mu.Unlock()
 	for {
 		if lead {
 			n.lead()

@@ -22,7 +22,7 @@ func (n *Node) Retire(ctx context.Context, cause func(ipam.Remains) error) error
 		r, err := m.Remains()
 		if err == nil {
 			// The leader shows the view, so that the machine takes no step meanwhile.
-			n.fail(&StopError{Cause: cause(r)}, "starts over as a new peer", nil)
+			n.fail(n.stopError(cause(r), "starts over as a new peer"), nil)
 		}
 		return struct{}{}, err
 	})

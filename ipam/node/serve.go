@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"runtime/debug"
 	"slices"
@@ -19,7 +18,7 @@ import (
 // nobody waits, they are served in a goroutine: the caller has its answer.
 func (n *Node) lead() {
 	if n.serveQueue() {
-		n.alone.Go(n.leadAlone)
+		go n.leadAlone()
 	}
 }
 
@@ -29,9 +28,21 @@ func (n *Node) leadAlone() {
 	}
 }
 
-// Wait returns when what has come before is served, also what nobody waits for. It
-// is for the end, when nothing comes any more, and before the store is closed.
-func (n *Node) Wait() { n.alone.Wait() }
+// Stop returns when what has come is served, also what nobody waits for, and nobody is at work on the machine. What comes
+// later, and what waits for other peers, gets a [StopError]. It is for the end, before the store is closed.
+func (n *Node) Stop() {
+	why := n.stopError(errStopped, "is opening its database: run the command again")
+	n.mu.Lock()
+	if n.refuses == nil {
+		n.refuses = why
+	}
+	n.mu.Unlock()
+	n.leads.Wait()
+	n.fail(why, nil)
+}
+
+// errStopped is the cause of what [Node.Stop] refuses.
+var errStopped = errors.New("the node was stopped")
 
 // serveQueue serves all that has come, and reports whether there is more, and
 // nobody else to serve it.
@@ -47,10 +58,10 @@ func (n *Node) serveQueue() bool {
 	defer n.mu.Unlock()
 	if n.err != nil {
 		n.failAll()
-		return false
 	}
 	if len(n.queue) == 0 {
 		n.leading = false
+		n.leads.Done()
 		return false
 	}
 	next := n.successor()
@@ -141,12 +152,8 @@ func (n *Node) serve(batch []*job) {
 		return nil
 	})
 	if err != nil {
-		if errors.Is(err, fs.ErrClosed) { // by this process, as it ends or opens its database again: nothing failed
-			n.cfg.Logger.Debug("database closed, nothing more is answered")
-		} else {
-			n.cfg.Logger.Error("commit failed, nothing more is answered", logattr.Err(err))
-		}
-		n.fail(&StopError{Cause: err}, whyStopped(err), batch)
+		n.cfg.Logger.Error("commit failed, nothing more is answered", logattr.Err(err))
+		n.fail(n.stopError(err, "cannot write its database (%v): see to the disk, it starts again by itself", err), batch)
 		return
 	}
 	if n.cfg.ObserveCommit != nil && calls > 0 {
@@ -197,18 +204,11 @@ func (n *Node) failAtPanic(batch []*job) {
 	if v := recover(); v != nil {
 		stack := debug.Stack()
 		n.cfg.Logger.Error("core panicked, nothing more is answered", slog.Any("panic", v), slog.String("stack", string(stack)))
-		n.fail(&StopError{Cause: fmt.Errorf("panic: %v", v), Stack: stack},
-			fmt.Sprintf("has stopped at an error of its own (panic: %v): report it with what ringlet bundle writes, it starts again by itself", v), batch)
+		why := n.stopError(fmt.Errorf("panic: %v", v),
+			"has stopped at an error of its own (panic: %v): report it with what ringlet bundle writes, it starts again by itself", v)
+		why.Stack = stack
+		n.fail(why, batch)
 	}
-}
-
-// whyStopped says why nothing more is answered, since a commit ended with err. A store is closed when the process opens its database
-// again, as after ringlet trust.
-func whyStopped(err error) string {
-	if errors.Is(err, fs.ErrClosed) {
-		return "is opening its database: run the command again"
-	}
-	return fmt.Sprintf("cannot write its database (%v): see to the disk, it starts again by itself", err)
 }
 
 // grants reports whether a request asks for something, so that it is pointless
@@ -307,7 +307,7 @@ func (n *Node) undo(r ipam.Request) {
 // callers of the node read, of the kind [ipam.ErrStopped], and the cause.
 type StopError struct {
 	Cause error  // what the store said, or the panic
-	Stack []byte // of the panic; nil: a commit has failed
+	Stack []byte // of the panic; nil: there was none
 
 	told ipam.Error
 }
@@ -318,18 +318,22 @@ func (e *StopError) Error() string { return e.told.Text }
 // Unwrap returns the error that callers read, and the cause.
 func (e *StopError) Unwrap() []error { return []error{&e.told, e.Cause} }
 
+// stopError returns the error of a node that has stopped, of which the sentence tells what it does.
+func (n *Node) stopError(cause error, does string, args ...any) *StopError {
+	return &StopError{Cause: cause, told: ipam.Error{
+		Kind: ipam.ErrStopped,
+		Text: fmt.Sprintf("ringlet on %s %s", n.cfg.Machine.Name, fmt.Sprintf(does, args...)),
+	}}
+}
+
 // fail stops the node for good, for that reason. The batch is what was being served.
-func (n *Node) fail(why *StopError, what string, batch []*job) {
+func (n *Node) fail(why *StopError, batch []*job) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err != nil {
 		return
 	}
-	why.told = ipam.Error{
-		Kind: ipam.ErrStopped,
-		Text: fmt.Sprintf("ringlet on %s %s", n.cfg.Machine.Name, what),
-	}
-	n.err = why
+	n.refuses, n.err = why, why
 	close(n.failed)
 	for _, j := range batch {
 		delete(n.waiting, j.call.ID)

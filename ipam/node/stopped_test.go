@@ -3,46 +3,93 @@ package node_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/ipam/peer"
 )
 
-// A request that comes while the process opens its database again, as after ringlet trust, is told to come again. One that meets a
-// disk that fails is told to see to the disk, and only that is an error in the log.
-func TestWhyNothingIsAnswered(t *testing.T) {
-	for _, c := range []struct {
-		fails      error
-		says, lies string
-	}{
-		{fmt.Errorf("commit: %w", fs.ErrClosed), "ringlet on host-a is opening its database: run the command again", "disk"},
-		{errors.New("input/output error"), "ringlet on host-a cannot write its database (input/output error): see to the disk, it starts again by itself", "run the command again"},
-	} {
-		var log bytes.Buffer
-		d := &disk{records: machinetest.Disk{}}
-		n, err := node.New(node.Config{
-			Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 2))}, Store: d, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.mu.Lock()
-		d.fail = c.fails
-		d.mu.Unlock()
-		_, _, err = n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), "")
-		if !errors.Is(err, ipam.ErrStopped) || err.Error() != c.says || strings.Contains(err.Error(), c.lies) {
-			t.Errorf("got %v, want %q", err, c.says)
-		}
-		if closed := errors.Is(c.fails, fs.ErrClosed); strings.Contains(log.String(), "level=ERROR") == closed {
-			t.Errorf("with %v the log says:\n%s", c.fails, &log)
-		}
+// A request that meets a disk that fails is told to see to the disk, and the log has the error.
+func TestFailedCommitIsTold(t *testing.T) {
+	var log bytes.Buffer
+	d := &disk{records: machinetest.Disk{}}
+	n, err := node.New(node.Config{
+		Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 2))}, Store: d, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	d.mu.Lock()
+	d.fail = errors.New("input/output error")
+	d.mu.Unlock()
+	_, _, err = n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), "")
+	want := "ringlet on host-a cannot write its database (input/output error): see to the disk, it starts again by itself"
+	if !errors.Is(err, ipam.ErrStopped) || err.Error() != want {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	if !strings.Contains(log.String(), "level=ERROR") {
+		t.Errorf("the log says:\n%s", &log)
+	}
+}
+
+// A node that is stopped serves what has come, commits nothing later, and tells all others to come again: whoever asks then, and
+// whoever waits. Nobody is at work on it.
+func TestStop(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := &disk{}
+		n := start(t, d, ipam.Config{})
+		d.hung = make(chan struct{})
+		asked := make(chan error, 1)
+		go func() {
+			_, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), "")
+			asked <- err
+		}()
+		synctest.Wait()
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			n.Stop()
+		}()
+		synctest.Wait()
+		const again = "ringlet on host-a is opening its database: run the command again"
+		refused := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, ipam.ErrStopped) || err.Error() != again {
+				t.Errorf("%s: got %v, want %q", what, err, again)
+			}
+		}
+		_, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix("10.60.0.0/24"), "")
+		refused("a request while it stops", err)
+		select {
+		case <-stopped:
+			t.Error("it has stopped while a commit is under way")
+		default:
+		}
+		close(d.hung)
+		<-stopped
+		if err := <-asked; err != nil {
+			t.Errorf("what had come got %v", err)
+		}
+		if n.IsAtWork() {
+			t.Error("somebody is at work on it")
+		}
+		tries := d.tried()
+		_, _, err = n.CreatePool(t.Context(), netip.MustParsePrefix("10.60.0.0/24"), "")
+		refused("a request later", err)
+		_, err = n.Snapshot(t.Context())
+		refused("a look", err)
+		n.Present(ipam.Presence{Peer: peer.ID{1}, Alive: true})
+		synctest.Wait()
+		if got := d.tried(); got != tries {
+			t.Errorf("%d batches came later", got-tries)
+		}
+	})
 }

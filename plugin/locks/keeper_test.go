@@ -56,7 +56,7 @@ func start(t *testing.T, dir string) *host {
 	h.end = sync.OnceFunc(func() {
 		cancel()
 		wg.Wait()
-		n.Wait()
+		n.Stop()
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}

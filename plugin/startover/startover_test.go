@@ -45,7 +45,7 @@ func TestSucceed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.Wait()
+		n.Stop()
 		a := &Error{former: id, done: make(chan struct{})}
 		committed := 0
 		a.Succeed(store, func(*persist.Store, *ipam.Remains) error { committed++; return want }, slog.New(slog.DiscardHandler))
