@@ -50,7 +50,7 @@ func TestClusterKeys(t *testing.T) {
 
 	wrong.Docker("plugin", "disable", "--force", Plugin)
 	wrong.writeKeys(first)
-	wrong.Docker("plugin", "set", Plugin, "RINGLET_KEY=", keyFileSetting)
+	wrong.Docker("plugin", "set", Plugin, "RINGLET_KEY=", "RINGLET_TIMEOUT=", keyFileSetting)
 	wrong.Docker("plugin", "enable", Plugin)
 	c.AwaitReady(c.Engines...)
 	wrong.lan("lan", lanSubnet)

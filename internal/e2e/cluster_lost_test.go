@@ -102,6 +102,7 @@ func (c *Cluster) evictedAndBack() {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.AwaitReady(c.Engines...) // the host has the space that it asked for
 	c.Cut(lost)
 	c.evict(lost, a, b)
 	c.crowd(c.Engines, "small", "evicted", 2)

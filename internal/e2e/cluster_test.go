@@ -255,7 +255,7 @@ func (c *Cluster) sameAddressAtOnce() {
 		if winner == nil {
 			t.Fatalf("%s was given to nobody: %v", address, errs)
 		}
-		same(winner, "so that the holder's name is known")
+		winner.named(name+"-"+winner.Name, address)
 		for j, e := range c.Engines {
 			if e == winner {
 				continue

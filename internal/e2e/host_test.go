@@ -107,13 +107,16 @@ func TestEngineChosenSubnets(t *testing.T) {
 	if len(chosen) != 6 {
 		t.Errorf("chose %v, want three subnets of each family", chosen)
 	}
-	asked := 0
-	for _, l := range e.Log.Since(mark) {
-		if strings.Contains(l.Msg, "pool created") {
-			asked++
+	created := func() (n int) {
+		for _, l := range e.Log.Since(mark) {
+			if strings.Contains(l.Msg, "pool created") {
+				n++
+			}
 		}
+		return n
 	}
-	if asked != len(chosen) {
+	Eventually(t, time.Minute, "the log has each pool", func() bool { return created() >= len(chosen) }) // no answer waits for a line
+	if asked := created(); asked != len(chosen) {
 		t.Errorf("%d subnets were chosen for the engine to take %d", asked, len(chosen))
 	}
 	e.Docker("network", "rm", "one", "two", "three")

@@ -13,7 +13,7 @@ import (
 func TestEngineLateRelease(t *testing.T) {
 	t.Parallel()
 	e := Start(t, Config{Name: "host-a"})
-	e.InstallPlugin("LOG_LEVEL=debug", "RINGLET_TIMEOUT=1s")
+	e.InstallPlugin("LOG_LEVEL=debug")
 	e.ImportDemo()
 	makeNetwork(e, "net", "10.77.0.0/24")
 	const address = "10.77.0.9"
@@ -22,6 +22,7 @@ func TestEngineLateRelease(t *testing.T) {
 	time.Sleep(65 * time.Second) // so that neither is taken for one that is still in the making
 	mark := e.Log.Mark()
 	e.Docker("plugin", "disable", "--force", Plugin)
+	e.Docker("plugin", "set", Plugin, "RINGLET_TIMEOUT=1s")
 	removed := make(chan error, 1)
 	go func() {
 		_, err := e.TryDocker("rm", "--force", "first")

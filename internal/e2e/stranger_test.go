@@ -113,7 +113,7 @@ func beStranger(to string) (said, error) {
 	if err != nil {
 		return has, err
 	}
-	seen, err := capture(time.Minute)
+	seen, err := capture(readyLimit) // hosts exchange their states each two minutes
 	if err != nil {
 		return has, err
 	}
