@@ -168,10 +168,14 @@ func New(cfg Config) (*Node, error) {
 
 // Stopped returns a node that refuses everything with why: it stands for the node
 // of a database that cannot be opened. It must not be run.
-func Stopped(why error) *Node { return &Node{refuses: why, err: why} }
+func Stopped(why error) *Node {
+	n := &Node{refuses: why, err: why, failed: make(chan struct{})}
+	close(n.failed) // a guest waits for its turn or for that
+	return n
+}
 
 // Run wakes the machine when it wants to be woken. It returns nil when ctx
-// ends, and a [StopError] if a commit has failed or the machine has panicked.
+// ends, and a [StopError] if the node has stopped before.
 func (n *Node) Run(ctx context.Context) error {
 	for {
 		select {

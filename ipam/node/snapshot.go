@@ -55,7 +55,7 @@ func (n *Node) Status(ctx context.Context) (ipam.Status, error) {
 // than 50 ms, as it was last read: it answers also while the disk hangs. That
 // the machine has not answered for 5 seconds is a problem of the status.
 // [ipam.Status.AsOf] says when it was so. The only error is that of a node that
-// has failed.
+// has stopped, or is being stopped.
 func (n *Node) Snapshot(ctx context.Context) (ipam.Status, error) {
 	r := n.read()
 	timer := time.NewTimer(snapshotWait - time.Since(r.begun))

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
@@ -90,6 +92,22 @@ func TestStop(t *testing.T) {
 		synctest.Wait()
 		if got := d.tried(); got != tries {
 			t.Errorf("%d batches came later", got-tries)
+		}
+	})
+}
+
+// Whoever asks a node that stands for one that cannot be made is told why at once, a guest, too.
+func TestStoppedTellsGuests(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		why := errors.New("no database")
+		n := node.Stopped(why)
+		for name, ctx := range map[string]context.Context{"a guest": node.AsGuest(t.Context()), "somebody": t.Context()} {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			begun := time.Now()
+			if _, err := n.Addresses(ctx, ""); !errors.Is(err, why) || time.Since(begun) > 0 {
+				t.Errorf("%s gets %v after %v", name, err, time.Since(begun))
+			}
+			cancel()
 		}
 	})
 }
