@@ -73,7 +73,7 @@ func mountPowerFS(t *testing.T, dir string, limit int) (root *powerFS, unmount f
 		dev.Close()
 	}
 	root = &powerFS{limit: limit, file: map[string]*powerFile{}}
-	server, err := fs.Mount(dir, root, &fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, DisableXAttrs: true}})
+	server, err := fs.Mount(dir, root, &fs.Options{MountOptions: fuse.MountOptions{Name: "powerfs", DirectMount: true, DisableXAttrs: true}})
 	if err != nil {
 		t.Skipf("needs the right to mount a FUSE file system: %v", err)
 	}
