@@ -42,8 +42,7 @@ func TestFailedCommitIsTold(t *testing.T) {
 	}
 }
 
-// A node that is stopped serves what has come, commits nothing later, and tells all others to come again: whoever asks then, and
-// whoever waits. Nobody is at work on it.
+// A node that is stopped serves what has come, commits nothing later, and tells who asks then to come again. Nobody is at work on it.
 func TestStop(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := &disk{}
@@ -108,6 +107,29 @@ func TestStoppedTellsGuests(t *testing.T) {
 				t.Errorf("%s gets %v after %v", name, err, time.Since(begun))
 			}
 			cancel()
+		}
+	})
+}
+
+// Who waits when a node is stopped is told at once.
+func TestStopTellsWhoWaits(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		n := start(t, &disk{}, ipam.Config{AwaitInventory: true})
+		done := make(chan error, 1)
+		go func() {
+			_, err := n.RequestAddress(t.Context(), request("web"))
+			done <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Fatalf("it does not wait: %v", err)
+		default:
+		}
+		begun := time.Now()
+		n.Stop()
+		if err := <-done; !errors.Is(err, ipam.ErrStopped) || time.Since(begun) > 0 {
+			t.Errorf("got %v after %v", err, time.Since(begun))
 		}
 	})
 }
