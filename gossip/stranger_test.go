@@ -312,9 +312,8 @@ func TestStranger(t *testing.T) {
 		}
 	})
 	soon(t, "together", func() bool { return friend.Status().Alive == 1 && v.ask("").Status.Alive == 1 })
-	send := again(func() { friend.Send(idOf(1), friend.frame(wire.Snapshot{State: make([]byte, 50_000)})) })
+	friend.Send(idOf(1), friend.frame(wire.Snapshot{State: make([]byte, 50_000)}))
 	soon(t, "heard", func() bool {
-		send()
 		friend.Send(idOf(1), friend.frame(wire.Submit{Batch: bytes.Repeat([]byte{250}, 10)})) // ends as padding may
 		packets, messages, answers := listening.Load().samples()
 		return len(packets) == maxSamples && len(messages) > 1 && len(answers) > 0
@@ -336,7 +335,7 @@ func TestStranger(t *testing.T) {
 	if last.PID != pid {
 		t.Errorf("the process is %d, and was %d", last.PID, pid)
 	}
-	if !raceEnabled && (last.Status.Alive != 1 || friend.Status().Alive != 1 || gone.Load() > 0) { // with which neither gets the processor in time
+	if last.Status.Alive != 1 || friend.Status().Alive != 1 || gone.Load() > 0 {
 		t.Errorf("the host sees %d peers, its peer sees %d and saw it gone %d times", last.Status.Alive, friend.Status().Alive, gone.Load())
 	}
 	refused := uint64(0)
@@ -349,11 +348,8 @@ func TestStranger(t *testing.T) {
 	if sent := s.streams.Load() + s.answers.Load(); refused < uint64(sent) {
 		t.Errorf("%d were refused, want at least the %d on streams", refused, sent)
 	}
-	pull := again(func() { friend.Send(idOf(1), friend.frame(wire.Pull{After: 1})) })
-	soon(t, "in touch", func() bool {
-		pull()
-		return v.ask("").Status.Counts.Received > last.Status.Counts.Received
-	})
+	friend.Send(idOf(1), friend.frame(wire.Pull{After: 1}))
+	soon(t, "in touch", func() bool { return v.ask("").Status.Counts.Received > last.Status.Counts.Received })
 }
 
 // strangers send what they make up.
@@ -531,9 +527,8 @@ func TestOneMessageOfAStream(t *testing.T) {
 		}
 	})
 	soon(t, "together", func() bool { return a.Status().Alive == 1 && b.Status().Alive == 1 })
-	send := again(func() { b.Send(a.id, b.frame(wire.Snapshot{State: make([]byte, 50_000)})) })
+	b.Send(a.id, b.frame(wire.Snapshot{State: make([]byte, 50_000)}))
 	soon(t, "arrived", func() bool {
-		send()
 		return a.received(func(f *wire.Frame) bool { _, ok := f.Body.(wire.Snapshot); return ok })
 	})
 	if strings.Contains(log.String(), "failed to receive") {

@@ -244,16 +244,15 @@ func TestReadersThatDoNotRead(t *testing.T) {
 	}
 	cancel()
 	all.Wait()
-	after := c.measure(2 * time.Second) // what else runs may have begun since
 	slices.SortFunc(beside, func(a, b grants) int { return cmp.Compare(a.p99, b.p99) })
 	best := beside[0] // what else runs on the machine makes others long
-	t.Logf("at rest: %v, and %v afterwards; %d MiB resident", rest, after, before)
+	t.Logf("at rest: %v; %d MiB resident", rest, before)
 	t.Logf("beside %d clients that do not read: %v in the best of 10 times, %v as a rule; %d MiB resident at most", clients, best, beside[len(beside)/2], most)
 	if most > 300 {
 		t.Errorf("%d MiB are resident", most)
 	}
 	// On a machine that is busy, or has a slow disk, grants take long at rest, too.
-	if limit := max(10*time.Millisecond, 3*max(rest.p99, after.p99)); best.p99 > limit {
+	if limit := max(10*time.Millisecond, 3*rest.p99); best.p99 > limit {
 		t.Errorf("99 of 100 grants take up to %v, want %v", best.p99, limit)
 	}
 }

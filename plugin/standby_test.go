@@ -161,8 +161,12 @@ func TestStandbyWhileTheDatabaseIsLocked(t *testing.T) {
 	if got := p.ready(); got != http.StatusOK {
 		t.Errorf("/readyz answers %d, want 200", got)
 	}
-	plugintest.Eventually(t, "a network is granted", func() bool { return p.network()["PoolID"] != nil })
-	plugintest.Eventually(t, "a container gets an address", func() bool { return p.address()["Address"] != nil })
+	if out := p.network(); out["PoolID"] == nil {
+		t.Errorf("a network gets %v", out)
+	}
+	if out := p.address(); out["Address"] == nil {
+		t.Errorf("a container gets %v", out)
+	}
 }
 
 // An engine that starts is not ended by a process that has no database: up to 28.5.2 one ends where a pool that it

@@ -43,9 +43,11 @@ func Example() {
 
 	a.Send(peer.ID{2}, append([]byte{1}, "claim 10.0.0.7"...))
 	fmt.Println(<-arrived)
-	counts := a.Counts()
-	fmt.Println("sent:", counts.Sent, "repeated:", counts.Repeated > 0)
+	for a.Counts().Repeated == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Printf("%+v\n", a.Counts())
 	// Output:
 	// claim 10.0.0.7
-	// sent: 1 repeated: true
+	// {Sent:1 Failed:0 Dropped:0 Repeated:1 Unconfirmed:0 Duplicate:0}
 }

@@ -170,27 +170,22 @@ func TestClusterPast(t *testing.T) {
 		Until       time.Time
 		Silent      []string
 	}
-	ask := func(e *Engine) (out answer, code int) {
+	who := func(e *Engine, code int) (out answer) {
 		t.Helper()
 		begun := time.Now()
 		text, err := e.TryRinglet("who", address, "--at", then, "-o", "json")
+		if got := ExitCode(err); got != code {
+			t.Errorf("on %s: exit code %d, want %d: %s", e.Name, got, code, text)
+		}
 		if err := json.Unmarshal([]byte(text), &out); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
 		fmt.Fprintf(t.Output(), "%s after %v: %+v\n", e.Name, time.Since(begun).Round(time.Millisecond), out)
-		return out, ExitCode(err)
-	}
-	who := func(e *Engine, code int) answer {
-		t.Helper()
-		out, got := ask(e)
-		if got != code {
-			t.Errorf("on %s: exit code %d, want %d: %+v", e.Name, got, code, out)
-		}
 		return out
 	}
 	Eventually(t, directoryLimit, "all hosts tell", func() bool {
 		for _, e := range c.Engines {
-			if got, code := ask(e); code != 0 || got.Peer != "host-b" || got.State != "held" || got.Holder.Name != "web" || got.Until.IsZero() || len(got.Silent) > 0 {
+			if got := who(e, 0); got.Peer != "host-b" || got.State != "held" || got.Holder.Name != "web" || got.Until.IsZero() || len(got.Silent) > 0 {
 				return false
 			}
 		}

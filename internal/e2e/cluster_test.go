@@ -255,6 +255,7 @@ func (c *Cluster) sameAddressAtOnce() {
 		if winner == nil {
 			t.Fatalf("%s was given to nobody: %v", address, errs)
 		}
+		same(winner, "after it was given")
 		winner.named(name+"-"+winner.Name, address)
 		for j, e := range c.Engines {
 			if e == winner {

@@ -72,6 +72,7 @@ func (c *Cluster) excludes() {
 	}
 	tell(b, 0, []string{"exclude", "rm", printers})
 	last.Docker("run", "--detach", "--name", "printer", "--network", "verbs", "--ip", verbsExcluded, Demo)
+	same(last, "with what was excluded")
 	last.named("printer", verbsExcluded)
 	tell(last, 0, []string{"explain", verbsExcluded}, "container printer", last.Name)
 	out := tell(a, 3, []string{"exclude", "add", printers, "--note", "the printers"}, "container printer", last.Name)
@@ -131,6 +132,7 @@ func (c *Cluster) watches() {
 	}
 	address := runDemo(e, "verbs", "passer-by").String()
 	event("granted", address)
+	same(e, "with a passer-by")
 	e.named("passer-by", address)
 	then := e.Run("date", "--utc", "+%Y-%m-%dT%H:%M:%S.%NZ")
 	e.Docker("rm", "--force", "passer-by")

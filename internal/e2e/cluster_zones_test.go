@@ -175,7 +175,7 @@ func (z *zones) but(s *site) []*zoned {
 
 // settings are those of a peer, as NAME=value.
 func (p *zoned) settings(more ...string) []string {
-	return append(more, "RINGLET_KEY="+p.key, "RINGLET_JOIN="+p.join, "RINGLET_EVICT_AFTER=10s", "RINGLET_TIMEOUT=20s")
+	return append(more, "RINGLET_KEY="+p.key, "RINGLET_JOIN="+p.join, "RINGLET_EVICT_AFTER=10s", "RINGLET_TIMEOUT=10s")
 }
 
 // install starts a peer without a zone, and returns when it is in the cluster: the order of the roster is that of the peers.

@@ -30,10 +30,10 @@ func TestEngineIPVLAN(t *testing.T) {
 		return err
 	}
 	refused(t, run(), notOnIPVLAN)
-	e.eventuallyIPVLAN(directoryLimit, true)
+	e.eventuallyIPVLAN(5*time.Second, true)
 	e.Docker("container", "prune", "--force")
 	e.Docker("network", "rm", "net")
-	e.eventuallyIPVLAN(directoryLimit, false)
+	e.eventuallyIPVLAN(5*time.Second, false)
 	create()
 
 	e.Docker("plugin", "disable", "--force", Plugin)

@@ -287,6 +287,7 @@ func TestEngineErrors(t *testing.T) {
 	e.ImportDemo()
 	makeNetwork(e, "net", "10.77.0.0/24")
 	e.Docker("run", "--detach", "--name", "web", "--network", "net", "--ip", "10.77.0.9", Demo)
+	same(e, "with a holder")
 	e.named("web", "10.77.0.9")
 	_, err := e.TryDocker("run", "--detach", "--name", "db", "--network", "net", "--ip", "10.77.0.9", Demo)
 	refused(t, err, "container web")

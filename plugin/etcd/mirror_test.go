@@ -365,14 +365,14 @@ func TestKilled(t *testing.T) {
 	}
 	alike(t, 20*time.Second, s, c.hosts...)
 	const node, address = "ringlet/state/nodes/v1/lab/lab-3", "ringlet/state/ip/v1/lab/10.50.0.12"
-	renewed := time.Now() // at the earliest
 	s.ctl("lease", "keep-alive", "--once", fmt.Sprintf("%x", int64(c.hosts[2].mirror.lease)))
+	renewed := time.Now()
 	c.hosts[2].end()
 	time.Sleep(short / 2)
-	if got := s.keys(); got["error"] == "" && time.Since(renewed) < short && (got[node] == "" || got[address] == "") {
+	if got := s.keys(); got["error"] == "" && (got[node] == "" || got[address] == "") {
 		t.Error("the keys of a host that was killed went before its lease ended")
 	}
-	until(t, 5*short, "its keys go", func() bool {
+	until(t, short, "its keys go", func() bool {
 		got := s.keys()
 		return got["error"] == "" && got[node] == "" && got[address] == ""
 	})
@@ -451,7 +451,7 @@ func TestTwoClusters(t *testing.T) {
 		t.Errorf("a foreign address counts as held: %+v", got)
 	}
 	b.hosts[0].drop(12)
-	until(t, 30*time.Second, "the other cluster sees that an address is free", func() bool {
+	until(t, 5*time.Second, "the other cluster sees that an address is free", func() bool {
 		return len(a.hosts[1].Get("ringlet/state/ip/v1/office/10.50.0.12")) == 0
 	})
 	for range 5 { // the third does not get in between
@@ -478,7 +478,7 @@ func TestFrozen(t *testing.T) {
 	}
 	alike(t, 20*time.Second, s, c.hosts...)
 	s.signal(syscall.SIGSTOP)
-	slowest, stalled := time.Duration(0), time.Duration(0) // a call of the host, and this test by the machine
+	slowest := time.Duration(0)
 	for begun, i := time.Now(), 0; time.Since(begun) < frozen; i++ {
 		at := time.Now()
 		c.hosts[i%2].hold(100+i%1000, fmt.Sprint("c", i))
@@ -486,11 +486,9 @@ func TestFrozen(t *testing.T) {
 			c.hosts[(i-500)%2].drop(100 + (i-500)%1000)
 		}
 		slowest = max(slowest, time.Since(at))
-		at = time.Now()
 		time.Sleep(5 * time.Millisecond)
-		stalled = max(stalled, time.Since(at))
 	}
-	if slowest > max(time.Second, 3*stalled) {
+	if slowest > time.Second {
 		t.Errorf("while etcd was frozen an address took %v", slowest)
 	}
 	until(t, 10*time.Second, "the hosts say so", func() bool {

@@ -113,7 +113,7 @@ func TestHostThatSaysNothing(t *testing.T) {
 	defer l.Close()
 	begun := time.Now()
 	err = ask(t.Context(), netip.MustParseAddr("127.0.0.2"), "bb", l.Addr().(*net.TCPAddr).AddrPort())
-	if took := time.Since(begun); err == nil || err.Error() != "no answer within 3s" || took > time.Minute {
+	if took := time.Since(begun); err == nil || err.Error() != "no answer within 3s" || took > 2*answerTime {
 		t.Errorf("after %v: %v", took, err)
 	}
 }
@@ -135,10 +135,9 @@ func TestHostWithoutItsAddress(t *testing.T) {
 	}
 	before := asked.Load()
 	time.Sleep(200 * time.Millisecond)
-	if n := asked.Load(); n > before+1 { // a first round may have begun before this was known
-		t.Error("it asked all the same")
+	if n := asked.Load(); n != before || len(m.Answers()) > 0 {
+		t.Errorf("it asked all the same")
 	}
-	plugintest.Eventually(t, "it knows of no answers", func() bool { return len(m.Answers()) == 0 })
 	_ = taken.Close()
 	plugintest.Eventually(t, "the problem ends", func() bool { _, wrong := m.Fault().Problem(); return !wrong })
 	plugintest.Eventually(t, "it asks", func() bool { return m.Answers()["bb"].Failed > 0 })
